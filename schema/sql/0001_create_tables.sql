@@ -165,6 +165,7 @@ create table connector (
 -- Owned by the migrating role, called by the scheduler, which may not run DDL.
 create function ensure_partitions() returns int
     language plpgsql security definer
+    set search_path = actionist, pg_temp
 as $$
 declare
     step constant bigint := 10000000;
