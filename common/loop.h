@@ -32,7 +32,9 @@ struct loop {
 void loop_init(struct loop *loop, loop_fn on_stop, void *owner);
 void loop_run(struct loop *loop);  /* until loop_end() */
 void loop_end(struct loop *loop);  /* may be called from any callback */
-void loop_fini(struct loop *loop); /* closes what is left open */
+/* Closes and frees what is left open: timers, watches and wakes must not be
+ * touched after it. */
+void loop_fini(struct loop *loop);
 
 /* A timer. Heap-held by the loop until loop_timer_free(), which may be called
  * from its own callback. */
@@ -41,11 +43,13 @@ struct loop_timer *loop_timer_new(struct loop *loop, loop_fn fn, void *owner);
 void loop_timer_start(
     struct loop_timer *timer, int64_t after_ms, int64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *timer);
+/* Waiting to run. */
 bool loop_timer_is_active(const struct loop_timer *timer);
 void loop_timer_free(struct loop_timer *timer); /* NULL allowed */
 
-/* Watches a descriptor that stays owned by the caller. events: UV_READABLE |
- * UV_WRITABLE. Free before closing the descriptor. */
+/* Watches a descriptor that stays owned by the caller, one watch a
+ * descriptor; it begins paused. events: UV_READABLE | UV_WRITABLE. An error on
+ * the descriptor is told as both. Free before closing the descriptor. */
 typedef void (*loop_fd_fn)(void *owner, int events);
 struct loop_fd;
 struct loop_fd *loop_fd_new(
