@@ -6,9 +6,11 @@
  * Order: default < file (--config F: `name = value` lines, # comments) <
  * environment (ACTIONIST_ + upper-case name, dots as underscores) < flag
  * (--set name=value, repeatable). An unknown name is an error with its line
- * number. Names beginning with "kafka." that the table does not list go
- * through to librdkafka (kafka.security.protocol=SASL_SSL). Secrets are given
- * as paths of files only.
+ * number; other environment variables are ignored. Names beginning with
+ * "kafka." that the table does not list go through to librdkafka
+ * (kafka.security.protocol=SASL_SSL, or ACTIONIST_KAFKA_SECURITY_PROTOCOL).
+ * Secrets are given as paths of files only: kafka.sasl.password_file=PATH
+ * gives librdkafka sasl.password.
  */
 #ifndef CONF_H
 #define CONF_H
@@ -19,6 +21,8 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+
+#define ACTIONIST_VERSION "0.1.0"
 
 enum conf_type {
     CONF_TEXT,
@@ -61,7 +65,8 @@ int conf_load_file(
 int conf_load_env(struct conf *conf, struct err *err) MUST_CHECK;
 int conf_set(struct conf *conf, const char *name, const char *value,
     struct err *err) MUST_CHECK;
-/* Checks that all required ones are there. */
+/* Checks that all required ones are there, paths are readable, and no
+ * password stands in the connection string. */
 int conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
 
 /* Getters; an unknown name or another type is our bug and aborts. */
