@@ -51,9 +51,10 @@ struct json_cursor {
 
 /*
  * Checks text as one whole JSON value with optional white space around it.
- * A depth of 1 allows a scalar or an empty container. On failure err is
- * PERMANENT with code MALFORMED_JSON, DUPLICATE_MEMBER or TOO_DEEP and a
- * message that names the byte offset. root borrows from text.
+ * max_depth (1..JSON_MAX_DEPTH) is how many containers may stand inside each
+ * other: 1 allows a scalar or a flat container. On failure err is PERMANENT
+ * with code MALFORMED_JSON, DUPLICATE_MEMBER or TOO_DEEP and a message that
+ * names the byte offset. root borrows from text.
  */
 int json_parse(struct span text, unsigned max_depth, struct json_value *root,
     struct err *err) MUST_CHECK;

@@ -31,6 +31,15 @@ static void put_escape(struct buf *out, unsigned char c)
     }
 }
 
+void json_put_char(struct buf *out, const char *bytes, size_t len)
+{
+    if (len == 1 && needs_escape((unsigned char)*bytes)) {
+        put_escape(out, (unsigned char)*bytes);
+    } else {
+        buf_put(out, bytes, len);
+    }
+}
+
 void json_put_string(struct buf *out, struct span text)
 {
     buf_put_char(out, '"');
