@@ -76,7 +76,7 @@ class Double:
         """As `egress` and `egress.private_allow` name it."""
         return f"{self.host}:{self.port}"
 
-    def control(self, method, name, body=None, **query):
+    def control(self, verb, name, body=None, **query):
         """One call to /_control/NAME; the answer's JSON."""
         query = {k: v for k, v in query.items() if v is not None}
         target = f"/_control/{name}?{urllib.parse.urlencode(query)}"
@@ -85,7 +85,7 @@ class Double:
         )
         try:
             payload = None if body is None else json.dumps(body)
-            connection.request(method, target, payload)
+            connection.request(verb, target, payload)
             answer = connection.getresponse()
             result = json.loads(answer.read())
         finally:
