@@ -13,6 +13,8 @@
 #include "schema/codes.h"
 
 #define RECORD_MAX_BYTES ((size_t)1 << 20)
+/* On Kafka: room for what record_put_kafka() adds to the largest body. */
+#define RECORD_MAX_KAFKA_BYTES (RECORD_MAX_BYTES + 1024)
 #define RECORD_MAX_NAME 63
 #define RECORD_MAX_KEY 255
 #define RECORD_PAYLOAD_DEPTH 64
