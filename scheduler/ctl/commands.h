@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commands: one symbol a subcommand; its file has the same name. */
+#ifndef COMMANDS_H
+#define COMMANDS_H
+
+#include "scheduler/ctl/ctl.h"
+
+extern const struct command COMMAND_MIGRATE;
+extern const struct command COMMAND_KEY;
+extern const struct command COMMAND_CONNECTOR;
+extern const struct command COMMAND_PUBLISH;
+extern const struct command COMMAND_GET;
+extern const struct command COMMAND_LIST;
+extern const struct command COMMAND_DEV;
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connect: the command's settings and its connection to Postgres. */
+#include "schema/sql_ctl.h"
+#include "scheduler/ctl/ctl.h"
+
+const struct conf_setting CTL_SETTINGS[] = {
+    {"postgres.owner", CONF_TEXT, "", 0, 0,
+        "conninfo of the role that owns the tables (migrate, key, connector); "
+        "empty: use postgres"},
+    {"connector.allow_unsigned", CONF_BOOL, "false", 0, 0,
+        "connector add: take manifests without a signature, as local clusters "
+        "do"},
+};
+const size_t CTL_SETTINGS_COUNT = ARRAY_LEN(CTL_SETTINGS);
+
+PGconn *ctl_connect(struct ctl *ctl, int *exit_code)
+{
+    struct err err = ERR_INIT;
+    const char *conninfo = conf_text(ctl->conf, "postgres.owner");
+    if (conninfo[0] == '\0')
+        conninfo = conf_text(ctl->conf, "postgres");
+    if (conninfo == NULL || conninfo[0] == '\0') {
+        *exit_code = ctl_fail(CTL_USAGE,
+            "no database: set ACTIONIST_POSTGRES (or --set postgres=...) to a "
+            "connection string");
+        return NULL;
+    }
+    PGconn *conn = pg_connect_blocking(conninfo, "actionist", &err);
+    if (conn == NULL)
+        *exit_code = ctl_fail_err(&err);
+    return conn;
+}
+
+PGresult *ctl_query(
+    PGconn *conn, int statement, struct pg_params *params, int *exit_code)
+{
+    struct err err = ERR_INIT;
+    PGresult *result =
+        pg_query_blocking(conn, &SQL_CTL[statement], params, &err);
+    if (result == NULL)
+        *exit_code = ctl_fail_err(&err);
+    return result;
+}

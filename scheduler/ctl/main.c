@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* actionist: the operator's command. One file a subcommand; see ctl.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "scheduler/ctl/commands.h"
+#include "scheduler/ctl/ctl.h"
+
+static const struct command *const COMMANDS[] = {
+    &COMMAND_MIGRATE,
+    &COMMAND_KEY,
+    &COMMAND_CONNECTOR,
+    &COMMAND_PUBLISH,
+    &COMMAND_GET,
+    &COMMAND_LIST,
+    &COMMAND_DEV,
+};
+
+static void print_help(FILE *out)
+{
+    fputs("usage: actionist COMMAND [options]\n\ncommands:\n", out);
+    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++)
+        fprintf(out, "  %-11s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
+    fputs("\noptions of every command:\n"
+          "  --json         output for machines\n"
+          "  --config F     read settings from a file\n"
+          "  --set N=V      set one setting\n"
+          "  --help         explain a command\n"
+          "\nexit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 check "
+          "negative,\n            5 conflict or refused, 75 try later\n",
+        out);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++)
+        if (strcmp(COMMANDS[i]->name, name) == 0)
+            return COMMANDS[i];
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    log_init("actionist");
+    if (argc < 2) {
+        print_help(stderr);
+        return CTL_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return CTL_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("actionist 1");
+        return CTL_DONE;
+    }
+    const struct command *command = find_command(argv[1]);
+    if (command == NULL)
+        return ctl_fail(CTL_USAGE,
+            "no command '%s'; `actionist --help` lists them", argv[1]);
+
+    struct ctl ctl = {
+        .conf = conf_new("actionist", CTL_SETTINGS, CTL_SETTINGS_COUNT),
+        .is_terminal = isatty(STDOUT_FILENO) == 1,
+    };
+    struct err err = ERR_INIT;
+    int code;
+    if (conf_load_env(ctl.conf, &err) != 0)
+        code = ctl_fail(CTL_USAGE, "%s", err.msg);
+    else
+        code = command->run(&ctl, argc - 1, argv + 1);
+    conf_free(ctl.conf);
+    if (fflush(stdout) != 0 && code == CTL_DONE)
+        code = ctl_fail(CTL_FAILED, "standard output could not be written");
+    return code;
+}

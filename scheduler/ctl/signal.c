@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/ctl/signal.h"
+
+#include "common/kafka.h"
+
+#define SIGNAL_WAIT_MS 3000
+
+static void on_delivered(void *arg, enum kafka_delivery delivery,
+    int32_t partition, int64_t offset, const struct err *err)
+{
+    (void)partition;
+    (void)offset;
+    (void)err;
+    *(bool *)arg = delivery == KAFKA_DELIVERED;
+}
+
+static int send_signal(const struct ctl *ctl, const char *kind,
+    const char *name, struct err *err)
+{
+    struct loop loop;
+    char topic[256];
+    bool is_delivered = false;
+    struct buf key;
+    buf_init(&key, 256);
+    buf_printf(&key, "%s:%s", kind, name);
+    loop_init(&loop, NULL, NULL);
+    kafka_topic_name(ctl->conf, "control", topic);
+    struct kafka_producer *producer =
+        kafka_producer_open(&loop, ctl->conf, 0, err);
+    int rc = producer != NULL ? 0 : -1;
+    if (rc == 0)
+        rc = kafka_produce(producer, topic, -1, buf_span(&key), SPAN_LIT("{}"),
+            NULL, 0, on_delivered, &is_delivered, err);
+    kafka_producer_close(producer, SIGNAL_WAIT_MS);
+    if (rc == 0 && !is_delivered)
+        rc = err_set(err, ERR_TRANSIENT, "KAFKA_UNREACHABLE",
+            "the control topic did not take it within %d ms", SIGNAL_WAIT_MS);
+    loop_fini(&loop);
+    buf_fini(&key);
+    return rc;
+}
+
+void ctl_signal(const struct ctl *ctl, const char *kind, const char *name)
+{
+    struct err err = ERR_INIT;
+    const char *servers = conf_text(ctl->conf, "kafka.bootstrap.servers");
+    if (servers == NULL || servers[0] == '\0')
+        return;
+    if (send_signal(ctl, kind, name, &err) != 0)
+        fprintf(stderr,
+            "actionist: the fleet was not told (%s); it sees the change "
+            "within 30 s\n",
+            err.msg);
+}
