@@ -116,10 +116,9 @@ class Fleet:
     # -- from outside ----------------------------------------------------------
 
     def ctl(self, *args, check=True, stdin=None, timeout=60):
-        """Runs `actionist ...`; owner's database for what needs it."""
-        env = dict(self.env)
+        """Runs `actionist ...` and returns what it printed and its code."""
         done = subprocess.run([str(BIN / "actionist"), *map(str, args)],
-                              env=env, cwd=self.folder, input=stdin,
+                              env=self.env, cwd=self.folder, input=stdin,
                               capture_output=True, text=True, check=False,
                               timeout=timeout)
         if check:
@@ -131,6 +130,7 @@ class Fleet:
     def sql(self, query, params=None, who="superuser"):
         """Rows of one statement, in a connection of its own."""
         with psycopg.connect(self.cluster.conninfo(who, self.space),
+                             options="-c search_path=actionist",
                              autocommit=True) as db:
             cursor = db.execute(query, params)
             return cursor.fetchall() if cursor.description else []

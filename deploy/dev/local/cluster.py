@@ -149,6 +149,7 @@ class Cluster:
             "ACTIONIST_POSTGRES_OWNER": self.conninfo("owner", space),
             "ACTIONIST_TOPICS_PREFIX": f"{space}.",
             "ACTIONIST_CGROUP_PARENT": self.cgroup,
+            "ACTIONIST_CONNECTOR_ALLOW_UNSIGNED": "true",
         }
 
     def status(self):
