@@ -4,17 +4,17 @@
 import base64
 import datetime
 import email.utils
-import json
 import socket
 import struct
-import subprocess
 import time
 import uuid
 
 import httpx
 import pytest
 
-from lib.double import Double, DoubleError, binary
+from lib.double import Double, DoubleError
+from lib.raw_http import connect, read_all, read_exactly, request_bytes
+from lib.wait import wait_for
 
 TIMEOUT_S = 60
 
@@ -35,33 +35,6 @@ def _client(provider):
 @pytest.fixture(name="path")
 def _path():
     return f"/t/{uuid.uuid4()}"
-
-
-def connect(provider):
-    return socket.create_connection(
-        (provider.host, provider.port), timeout=TIMEOUT_S
-    )
-
-
-def request_bytes(path, body=b"", headers=""):
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{headers}"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-def read_all(sock):
-    received = b""
-    while True:
-        part = sock.recv(65536)
-        if not part:
-            return received
-        received += part
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
 
 
 # -- answers ------------------------------------------------------------------
@@ -148,7 +121,7 @@ def test_headers_and_retry_after_seconds(provider, client, path):
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "3"
     assert answer.headers.get_list("x-one") == ["1", "2"]
-    wait_for(lambda: provider.requests(path)[0]["answered_us"] > 0)
+    wait_for(lambda: provider.requests(path)[0]["answered_us"], "the answer")
     request = provider.requests(path)[0]
     assert request["status"] == 429
     assert request["retry_at_us"] == request["answered_us"] + 3_000_000
@@ -172,7 +145,10 @@ def test_retry_after_date(provider, client, path, name):
     request = provider.requests(path)[0]
     wait = due_us - request["arrival_us"]
     assert 5_000_000 <= wait <= 6_000_000
-    wait_for(lambda: provider.requests(path)[0]["retry_at_us"] == due_us)
+    wait_for(
+        lambda: provider.requests(path)[0]["retry_at_us"] == due_us,
+        "the time of the retry",
+    )
     sent = email.utils.parsedate_to_datetime(answer.headers["date"])
     assert abs(sent.timestamp() * 1e6 - request["arrival_us"]) < 2_000_000
 
@@ -285,17 +261,20 @@ def test_never_answers_until_the_client_leaves(provider, path):
     gone = provider.stats()["clients_gone"]
     with connect(provider) as sock:
         sock.sendall(request_bytes(path))
-        wait_for(lambda: provider.applied(path) == 1)
+        wait_for(lambda: provider.applied(path) == 1, "the effect")
         sock.setblocking(False)
         with pytest.raises(BlockingIOError):
             sock.recv(1)
-    wait_for(lambda: provider.stats()["clients_gone"] > gone)
+    wait_for(
+        lambda: provider.stats()["clients_gone"] > gone,
+        "the client to be missed",
+    )
 
 
 def test_client_that_dies_in_its_body_is_noted(provider, path):
     with connect(provider) as sock:
         sock.sendall(request_bytes(path, b"x" * 100)[:-50])
-    wait_for(lambda: len(provider.requests(path)) == 1)
+    wait_for(lambda: provider.requests(path), "the request")
     request = provider.requests(path)[0]
     assert (request["complete"], request["body"]) == (False, b"x" * 50)
     assert provider.effect(path)["calls"] == 0
@@ -448,15 +427,6 @@ def test_many_connections_at_once(provider, path):
     assert provider.applied(path) == 300
 
 
-def read_exactly(sock, count):
-    received = b""
-    while len(received) < count:
-        part = sock.recv(count - len(received))
-        assert part, "closed too early"
-        received += part
-    return received
-
-
 def test_is_no_bottleneck(provider, path):
     """Pipelined over one connection, so that Python is not the limit; the
     floor is far below what it does, as the machine may be busy."""
@@ -472,174 +442,6 @@ def test_is_no_bottleneck(provider, path):
         rate = batches * size / (time.monotonic() - begun)
     assert provider.applied(path) == batches * size + 1
     assert rate > 2000
-
-
-# -- control API --------------------------------------------------------------
-
-
-BAD_SCRIPTS = {
-    "path: must be there": {"steps": [{}]},
-    "path: /_control is": {"path": "/_control/x", "steps": [{}]},
-    "path: may have one": {"path": "/a*b", "steps": [{}]},
-    "steps: must be there": {"path": "/a"},
-    "steps: must be an array of 1 to 1000": {"path": "/a", "steps": []},
-    r"steps\[0\].must be an object": {"path": "/a", "steps": [1]},
-    r"steps\[1\].status: must be a whole number 100 to 999": {
-        "path": "/a",
-        "steps": [{}, {"status": 20}],
-    },
-    r"steps\[0\].delay_ms: must be": {
-        "path": "/a",
-        "steps": [{"delay_ms": 1.5}],
-    },
-    r"steps\[0\].delai_ms: is not a member": {
-        "path": "/a",
-        "steps": [{"delai_ms": 1}],
-    },
-    r"steps\[0\].reset: must be one of before_body, after_body": {
-        "path": "/a",
-        "steps": [{"reset": "x"}],
-    },
-    r"steps\[0\].headers: must be": {
-        "path": "/a",
-        "steps": [{"headers": [["A", "b\r\nC: d"]]}],
-    },
-    r"steps\[0\].body_base64: must be base64": {
-        "path": "/a",
-        "steps": [{"body_base64": "a==="}],
-    },
-    r"steps\[0\].effect: must be false": {
-        "path": "/a",
-        "steps": [{"reset": "before_body", "effect": True}],
-    },
-    r"steps\[0\].drip_bytes: needs": {
-        "path": "/a",
-        "steps": [{"drip_bytes": 1}],
-    },
-    "per: must be one of path, key, all": {
-        "path": "/a",
-        "steps": [{}],
-        "per": "x",
-    },
-    "pre: is not a member of a script": {
-        "path": "/a",
-        "steps": [{}],
-        "pre": "x",
-    },
-    "key_header: must not": {
-        "path": "/a",
-        "steps": [{}],
-        "key_header": "A",
-        "dedup_header": "A",
-    },
-}
-
-
-@pytest.mark.parametrize("message", BAD_SCRIPTS)
-def test_bad_script_names_member_and_rule(provider, message):
-    before = provider.stats()["scripts"]
-    good = {"path": f"/t/{uuid.uuid4()}", "steps": [{}]}
-    with pytest.raises(DoubleError, match=message):
-        provider.scripts([good, BAD_SCRIPTS[message]])
-    assert provider.stats()["scripts"] == before
-
-
-def test_script_that_is_no_json_is_refused(client):
-    for body in (b"", b"{", b"{} x", b"\xff"):
-        answer = client.put("/_control/script", content=body)
-        assert answer.status_code == 400
-        assert "error" in answer.json()
-
-
-def test_control_paths_and_methods(client):
-    assert client.get("/_control/nothing").status_code == 404
-    assert client.post("/_control/stats").status_code == 405
-    answer = client.get("/_control/requests?limit=x")
-    assert answer.status_code == 400
-    assert answer.json()["error"].startswith("limit: must be")
-
-
-def test_lists_come_in_pages(provider, client, path):
-    for i in range(5):
-        post_key(client, path, f"k{i}")
-    whole = provider.requests(path)
-    first = provider.control("GET", "requests", path=path, limit=2)
-    assert first["more"] is True
-    rest = provider.control("GET", "requests", path=path, after=first["last"])
-    got = [r["seq"] for r in first["requests"] + rest["requests"]]
-    assert got == [r["seq"] for r in whole] and len(got) == 5
-    assert [r["key"] for r in provider.requests(path, "k3")] == ["k3"]
-    assert len(provider.effects(path)) == 5
-
-
-def test_request_is_logged_byte_for_byte(provider, path):
-    body = bytes(range(256))
-    sent = request_bytes(path, body, "X-Odd:   spaced  \r\nConnection: close\r\n")
-    before_us = time.time_ns() // 1000
-    with connect(provider) as sock:
-        sock.sendall(sent)
-        read_all(sock)
-    request = provider.requests(path)[0]
-    assert request["head"] + request["body"] == sent
-    assert before_us <= request["arrival_us"] <= time.time_ns() // 1000
-
-
-def test_reset_forgets_everything(path):
-    with Double() as own:
-        own.script(path, {"status": 503})
-        httpx.post(own.url + path)
-        own.reset()
-        assert own.effects() == [] and own.requests() == []
-        assert httpx.post(own.url + path).status_code == 200
-        assert own.stats()["requests"] == 1
-        assert own.requests()[0]["seq"] == 2
-
-
-# -- the program --------------------------------------------------------------
-
-
-def test_log_file_and_script_file(tmp_path, path):
-    log = tmp_path / "requests.log"
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"path": path, "steps": [{"status": 418}]}))
-    own = Double(log=log, script_file=script).start()
-    assert httpx.post(own.url + path, content=b"abc").status_code == 418
-    wait_for(lambda: log.read_text().endswith("\n"))
-    assert own.stop() == 0
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [line["path"] for line in lines] == [path]
-    assert base64.b64decode(lines[0]["body"]) == b"abc"
-
-
-def run(*args):
-    return subprocess.run(
-        [binary(), *args],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-
-
-def test_options_are_checked(tmp_path):
-    assert run("--help").returncode == 0
-    assert "--script FILE" in run("--help").stdout
-    assert run("--port", "70000").returncode == 2
-    assert run("--nothing").returncode == 2
-    assert run("more").returncode == 2
-    missing = run("--script", str(tmp_path / "none"))
-    assert missing.returncode == 1
-    assert "No such file" in missing.stderr
-    assert run("--log", str(tmp_path / "a" / "b")).returncode == 1
-    bad = tmp_path / "bad.json"
-    bad.write_text('{"path": "/a", "steps": [{"status": 1}]}')
-    assert "steps[0].status" in run("--script", str(bad)).stderr
-
-
-def test_port_in_use_is_one_clear_line(provider):
-    taken = run("--port", str(provider.port))
-    assert taken.returncode == 1
-    assert "Address already in use" in taken.stderr
 
 
 def test_survives_clients_that_reset(provider, path):

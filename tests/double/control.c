@@ -108,7 +108,7 @@ static bool filter_passes(
 static void put_script(struct provider *provider,
     const struct http_request *request, struct answer *answer)
 {
-    struct problem problem;
+    struct problem problem = {""};
     const int count = script_set_load(
         &provider->scripts, request->body.data, request->body.len, &problem);
     if (count < 0) {
@@ -162,7 +162,7 @@ static void get_effects(struct provider *provider,
     const struct http_request *request, struct answer *answer)
 {
     struct filter filter;
-    struct problem problem;
+    struct problem problem = {""};
     if (filter_init(&filter, request, &problem) != 0) {
         answer_error(answer, request, 400, problem.msg);
         return;
@@ -194,7 +194,7 @@ static void get_requests(struct provider *provider,
     const struct http_request *request, struct answer *answer)
 {
     struct filter filter;
-    struct problem problem;
+    struct problem problem = {""};
     if (filter_init(&filter, request, &problem) != 0) {
         answer_error(answer, request, 400, problem.msg);
         return;

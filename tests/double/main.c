@@ -111,7 +111,7 @@ static int load_script(
     struct provider *provider, const char *path, struct problem *problem)
 {
     struct buf text;
-    struct problem inner;
+    struct problem inner = {""};
     buf_init(&text, HTTP_MAX_BODY_BYTES);
     int result = read_file(path, &text, problem);
     if (result == 0 &&

@@ -324,7 +324,7 @@ static int read_steps(
     const cJSON *step = NULL;
     cJSON_ArrayForEach(step, item)
     {
-        struct problem inner;
+        struct problem inner = {""};
         const size_t i = script->step_count++;
         if (read_step(step, &script->steps[i], &inner) != 0) {
             return problem_set(problem, "steps[%zu].%.200s", i, inner.msg);
