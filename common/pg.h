@@ -138,17 +138,22 @@ struct pg_options {
     int statement_count;
     bool are_plans_pinned;
     int64_t deadline_ms; /* of a batch from send to end; default 10000 if 0 */
-    const char *session_sql; /* run after connect, NULL for none */
+    /* One statement, run after connect; its failure is one to connect. NULL for
+     * none. */
+    const char *session_sql;
     pg_state_fn on_state;
     void *owner;
 };
 
-/* Starts connecting; never blocks. */
+/* Starts connecting; never blocks, save for the lookup of a host name. */
 struct pg *pg_open(struct loop *loop, const struct pg_options *options);
-/* Ends batches under way with PG_UNKNOWN, unsent ones with PG_FAILED. NULL ok */
+/* Ends batches under way with PG_UNKNOWN, unsent ones with PG_FAILED, before it
+ * returns. May be called from any callback; nothing else may be called after.
+ * NULL allowed. */
 void pg_close(struct pg *pg);
 bool pg_is_up(const struct pg *pg);
-/* Drops the connection and connects again at once. */
+/* Drops the connection and connects again at once. Batches end as in
+ * pg_close(), but from the loop. */
 void pg_reset(struct pg *pg);
 size_t pg_queued(const struct pg *pg); /* batches not ended yet */
 int pg_backend_pid(const struct pg *pg); /* 0 while down */
@@ -174,9 +179,10 @@ PGresult *pg_query_blocking(PGconn *conn, const struct pg_statement *statement,
     const struct pg_params *params, struct err *err) MUST_CHECK;
 /*
  * Checks what every program needs at start: reachable, primary and writable,
- * synchronous_commit not off, no transaction pooler in between
- * (PQbackendPID() is pg_backend_pid() twice), schema version equal to
- * expected_version. FATAL, with one line saying what to do.
+ * fsync not off (synchronous_commit is on by the session), no transaction
+ * pooler in between (PQbackendPID() is pg_backend_pid() twice), the highest
+ * number in actionist.migration, which `actionist migrate` keeps and the
+ * runtime role may read, equal to expected_version. FATAL, with one line saying what to do.
  */
 int pg_check_start(const char *conninfo, int64_t expected_version,
     struct err *err) MUST_CHECK;
