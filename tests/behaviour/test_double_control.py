@@ -163,10 +163,10 @@ def test_log_file_and_script_file(tmp_path, path):
     log = tmp_path / "requests.log"
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"path": path, "steps": [{"status": 418}]}))
-    own = Double(log=log, script_file=script).start()
-    assert httpx.post(own.url + path, content=b"abc").status_code == 418
-    wait_for(lambda: log.read_text().endswith("\n"), "the log line")
-    assert own.stop() == 0
+    with Double(log=log, script_file=script) as own:
+        assert httpx.post(own.url + path, content=b"abc").status_code == 418
+        wait_for(lambda: log.read_text().endswith("\n"), "the log line")
+        assert own.stop() == 0
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["path"] for line in lines] == [path]
     assert base64.b64decode(lines[0]["body"]) == b"abc"
