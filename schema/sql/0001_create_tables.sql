@@ -30,6 +30,9 @@ create table action (
     accepted_at timestamptz not null default fleet_now(),
     source text not null, -- topic:partition:offset
     traceparent text,
+    -- Carried to live without a join: null effect means rejected.
+    effect smallint check (effect in (1, 2, 3)),
+    deadline timestamptz,
     key_id int not null default 0, -- 0: request is plain
     request bytea not null,
     primary key (id, window_no)

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/sql_worker.h"
+
+/* A worker whose row is dead must not write anything any more: its rows were
+ * taken in the transaction that marked it. $n is the boot id. */
+#define IS_ALIVE(boot)                                                         \
+    "exists (select from worker w where w.boot_id = " boot " and w.state = 1)"
+
+#define LIVE_COLUMNS(table)                                                    \
+    table ".id, " table ".tenant, " table ".attempt_no, " table ".state, "    \
+          table ".effect, " table ".calls, " table ".is_effect_unknown, "     \
+          table ".is_cancelled, " table ".deadline, " table ".started_at, "   \
+          "a.manifest, a.request"
+
+const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
+    /* Shared with other claims; rotation of the idempotency window takes it
+     * exclusively. So the window read by the next statement stays current. */
+    [SQL_WORKER_CLAIM_LOCK] = {"claim_lock",
+        "select pg_advisory_xact_lock_shared(1095779393, 2)", 0, {0}},
+    /* ids (sorted), tenants, connectors, actions, fingerprints, manifests,
+     * sources, traceparents, requests, effects, deadlines, boot id. Returns
+     * the ids that are new; all others are read again by CONFLICTS. */
+    [SQL_WORKER_CLAIM] = {"claim",
+        "with input as (select * from unnest($1::uuid[], $2::text[],"
+        "  $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::text[],"
+        "  $8::text[], $9::bytea[], $10::int2[], $11::timestamptz[])"
+        "  as t (id, tenant, connector, action, fingerprint, manifest, source,"
+        "   traceparent, request, effect, deadline)),"
+        " newest as (select max(number) as number from action_window),"
+        " fresh as (insert into action (id, window_no, tenant, connector,"
+        "   action, fingerprint, manifest, source, traceparent, request,"
+        "   effect, deadline)"
+        "  select i.id, n.number, i.tenant, i.connector, i.action,"
+        "   i.fingerprint, i.manifest, i.source, i.traceparent, i.request,"
+        "   i.effect, i.deadline"
+        "  from input i cross join newest n"
+        "  where " IS_ALIVE("$12")
+        "  and not exists (select from action a where a.id = i.id"
+        "   and a.window_no <> n.number)"
+        "  on conflict do nothing"
+        "  returning id, window_no, tenant, effect, deadline)"
+        " insert into live (id, window_no, tenant, attempt_no, state, owner,"
+        "  effect, deadline)"
+        " select id, window_no, tenant, 1, 1, $12, coalesce(effect, 1),"
+        "  deadline from fresh returning id",
+        12,
+        {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY,
+            PG_BYTEA_ARRAY, PG_BYTEA_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY,
+            PG_BYTEA_ARRAY, PG_INT2_ARRAY, PG_TIMESTAMPTZ_ARRAY, PG_UUID}},
+    /* ids. In a statement of its own, hence with a snapshot that sees what the
+     * claim collided with. */
+    [SQL_WORKER_CONFLICTS] = {"conflicts",
+        "select a.id, a.fingerprint, l.owner"
+        " from unnest($1::uuid[]) as u (id) join action a on a.id = u.id"
+        " left join live l on l.id = a.id",
+        1, {PG_UUID_ARRAY}},
+    /* A read does not wait for a synchronous standby; a commit that wrote
+     * something does. */
+    [SQL_WORKER_FLUSH] = {"flush",
+        "select pg_logical_emit_message(true, '', '')", 0, {0}},
+    /* ids (sorted), attempt numbers, boot id */
+    [SQL_WORKER_TAKE] = {"take",
+        "with taken as (update live l set owner = $3, since = fleet_now()"
+        "  from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
+        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  and l.owner is null and l.state = 1 and " IS_ALIVE("$3")
+        "  returning l.*)"
+        " select " LIVE_COLUMNS("t") " from taken t"
+        " join action a on a.id = t.id and a.window_no = t.window_no",
+        3, {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_UUID}},
+    /* ids, boot id: rows that are mine already */
+    [SQL_WORKER_LOAD] = {"load",
+        "select " LIVE_COLUMNS("l") " from unnest($1::uuid[]) as u (id)"
+        " join live l on l.id = u.id and l.owner = $2"
+        " join action a on a.id = l.id and a.window_no = l.window_no",
+        2, {PG_UUID_ARRAY, PG_UUID}},
+    /* ids (sorted), attempt numbers, boot id. Returns the ids whose gate may
+     * open. */
+    [SQL_WORKER_BEGIN] = {"begin",
+        "update live l set state = 2,"
+        "  started_at = coalesce(l.started_at, fleet_now())"
+        " from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
+        " where l.id = i.id and l.attempt_no = i.attempt_no and l.owner = $3"
+        " and l.state = 1 and not l.is_cancelled"
+        " and exists (select from worker w where w.boot_id = $3"
+        "  and w.state = 1 and w.lease_until > fleet_now())"
+        " returning l.id",
+        3, {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_UUID}},
+    /* ids */
+    [SQL_WORKER_BEGIN_READ] = {"begin_read",
+        "select l.id, l.attempt_no, l.state, l.owner, l.is_cancelled"
+        " from unnest($1::uuid[]) as u (id) join live l on l.id = u.id",
+        1, {PG_UUID_ARRAY}},
+    /* ids (sorted), attempt numbers, statuses, calls, error codes, bodies,
+     * boot id. The outcome exists only for the row this statement deletes. */
+    [SQL_WORKER_SETTLE] = {"settle",
+        "with gone as (delete from live l using unnest($1::uuid[],"
+        "   $2::int4[], $3::int2[], $4::int4[], $5::text[], $6::bytea[])"
+        "   as i (id, attempt_no, status, calls, error_code, body)"
+        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  and l.owner = $7"
+        "  returning l.id, l.window_no, l.tenant, i.status, i.attempt_no,"
+        "   i.calls, i.error_code, i.body)"
+        " insert into outcome (id, window_no, tenant, status, attempt_no,"
+        "  calls, error_code, body)"
+        " select id, window_no, tenant, status, attempt_no, calls, error_code,"
+        "  body from gone returning id",
+        7,
+        {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
+            PG_TEXT_ARRAY, PG_BYTEA_ARRAY, PG_UUID}},
+    /* ids (sorted), attempt numbers, reasons, earliest dues or null, waits in
+     * ms, calls, is_effect_unknown, started_at, errors or null, ledger notes
+     * or null, boot id. A cancelled row does not wait. */
+    [SQL_WORKER_POSTPONE] = {"postpone",
+        "with gone as (delete from live l using unnest($1::uuid[],"
+        "   $2::int4[], $3::int2[], $4::timestamptz[], $5::int8[], $6::int4[],"
+        "   $7::bool[], $8::timestamptz[], $9::bytea[], $10::bytea[])"
+        "   as i (id, attempt_no, reason, due, wait_ms, calls, is_unknown,"
+        "    started_at, error, note)"
+        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  and l.owner = $11 and not l.is_cancelled"
+        "  returning l.id, l.window_no, l.tenant, l.effect, l.deaths,"
+        "   l.deadline, i.attempt_no, i.reason, i.due, i.wait_ms, i.calls,"
+        "   i.is_unknown, i.started_at, i.error, i.note),"
+        " noted as (insert into ledger (id, tenant, attempt_no, kind, detail)"
+        "  select id, tenant, attempt_no, 1, note from gone"
+        "  where note is not null)"
+        " insert into waiting (id, window_no, tenant, attempt_no, reason, due,"
+        "  effect, calls, deaths, is_effect_unknown, deadline, started_at,"
+        "  error)"
+        " select id, window_no, tenant, attempt_no, reason,"
+        "  greatest(due, fleet_now() + wait_ms * interval '1 millisecond'),"
+        "  effect, calls, case when note is null then deaths else 0 end,"
+        "  is_unknown, deadline, started_at, error from gone returning id",
+        11,
+        {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_TIMESTAMPTZ_ARRAY,
+            PG_INT8_ARRAY, PG_INT4_ARRAY, PG_BOOL_ARRAY, PG_TIMESTAMPTZ_ARRAY,
+            PG_BYTEA_ARRAY, PG_BYTEA_ARRAY, PG_UUID}},
+    /* ids, attempt numbers. One row each: the live row if any, the status of
+     * the outcome with this fence, and whether this attempt waits. */
+    [SQL_WORKER_SETTLE_READ] = {"settle_read",
+        "select i.id, l.attempt_no, l.owner, l.is_cancelled,"
+        " (select o.status from outcome o where o.id = i.id"
+        "  and o.attempt_no = i.attempt_no limit 1),"
+        " exists (select from waiting t where t.id = i.id"
+        "  and t.attempt_no = i.attempt_no)"
+        " or exists (select from ledger g where g.id = i.id"
+        "  and g.attempt_no = i.attempt_no and g.kind = 1)"
+        " from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
+        " left join live l on l.id = i.id",
+        2, {PG_UUID_ARRAY, PG_INT4_ARRAY}},
+    /* ids, tenants, attempt numbers, details */
+    [SQL_WORKER_NOTE_LATE] = {"note_late",
+        "insert into ledger (id, tenant, attempt_no, kind, detail)"
+        " select i.id, i.tenant, i.attempt_no, 2, i.detail"
+        " from unnest($1::uuid[], $2::text[], $3::int4[], $4::bytea[])"
+        "  as i (id, tenant, attempt_no, detail)",
+        4, {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_INT4_ARRAY, PG_BYTEA_ARRAY}},
+    /* ids (sorted), attempt numbers, boot id. The higher fence makes sure that
+     * nothing we still have under way can touch the row. */
+    [SQL_WORKER_HAND_BACK] = {"hand_back",
+        "update live l set owner = null, attempt_no = l.attempt_no + 1,"
+        "  since = fleet_now()"
+        " from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
+        " where l.id = i.id and l.attempt_no = i.attempt_no and l.owner = $3"
+        " and l.state = 1",
+        3, {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_UUID}},
+    /* boot id. live has no index on the owner: it holds only what is in
+     * flight. */
+    [SQL_WORKER_OWNED] = {"owned",
+        "select id, attempt_no from live where owner = $1", 1, {PG_UUID}},
+    /* digests known already */
+    [SQL_WORKER_CONNECTORS] = {"connectors",
+        "select number, name, digest, manifest from connector"
+        " where digest <> all ($1::bytea[]) order by number limit 16",
+        1, {PG_BYTEA_ARRAY}},
+};
+
+const struct pg_statement SQL_PRESENCE[SQL_PRESENCE_COUNT] = {
+    /* presence key. The process id tells a pooler in between. */
+    [SQL_PRESENCE_LOCK] = {"presence_lock",
+        "select pg_try_advisory_lock($1), pg_backend_pid()", 1, {PG_INT8}},
+    /* boot id, name, presence key */
+    [SQL_PRESENCE_REGISTER] = {"presence_register",
+        "insert into worker (boot_id, name, presence_key, lease_until)"
+        " values ($1, $2, $3, fleet_now() + interval '10 s')"
+        " on conflict (boot_id) do nothing",
+        3, {PG_UUID, PG_TEXT, PG_INT8}},
+    /* boot id. No row: somebody marked us dead. */
+    [SQL_PRESENCE_RENEW] = {"presence_renew",
+        "update worker set lease_until = fleet_now() + interval '10 s'"
+        " where boot_id = $1 and state = 1 returning fleet_now()",
+        1, {PG_UUID}},
+    /* boot id */
+    [SQL_PRESENCE_STOP] = {"presence_stop",
+        "update worker set state = 2 where boot_id = $1 and state = 1", 1,
+        {PG_UUID}},
+};
