@@ -50,8 +50,15 @@ int action_max_attempts(const struct manifest_action *action);
 int64_t action_base_ms(const struct manifest_action *action);
 int64_t action_max_ms(const struct manifest_action *action);
 
-/* How a manifest moves a status. */
-enum status_move { MOVE_NONE, MOVE_RETRY, MOVE_PERMANENT, MOVE_NOT_APPLIED };
+/* How a manifest moves a status. MOVE_LIMITED: not applied when the answer
+ * carries a usable Retry-After or reset header, else not moved. */
+enum status_move {
+    MOVE_NONE,
+    MOVE_RETRY,
+    MOVE_PERMANENT,
+    MOVE_NOT_APPLIED,
+    MOVE_LIMITED
+};
 enum status_move action_status_move(
     const struct manifest_action *action, int http_status);
 
