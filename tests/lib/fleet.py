@@ -20,8 +20,8 @@ from .wait import wait_for
 # Settings of each kind of program; the cluster's own come by environment.
 SETTINGS = {
     "producer": {"http.listen": "127.0.0.1:0"},
-    "worker": {"metrics.listen": "127.0.0.1:0"},
-    "scheduler": {"metrics.listen": "127.0.0.1:0"},
+    "worker": {"http.listen": "127.0.0.1:0"},
+    "scheduler": {"http.listen": "127.0.0.1:0"},
 }
 
 
