@@ -86,8 +86,7 @@ struct code_row {
     unsigned http_status;
 };
 
-static const struct code_row code_rows[CODE_COUNT] = {
-    [CODE_NONE] = {"", "", 0},
+static const struct code_row code_rows[CODE_COUNT] = {[CODE_NONE] = {"", "", 0},
 #define X(symbol, http, words) [CODE_##symbol] = {#symbol, words, http},
     CODE_LIST(X)
 #undef X

@@ -76,8 +76,8 @@ static bool take_month(struct span *rest, unsigned *month)
 static bool take_time(struct span *rest, struct date *date)
 {
     return take_digits(rest, 2, &date->hour) && take_text(rest, ":") &&
-        take_digits(rest, 2, &date->minute) && take_text(rest, ":") &&
-        take_digits(rest, 2, &date->second);
+           take_digits(rest, 2, &date->minute) && take_text(rest, ":") &&
+           take_digits(rest, 2, &date->second);
 }
 
 static bool take_year(struct span *rest, struct date *date)
@@ -94,10 +94,10 @@ static bool take_year(struct span *rest, struct date *date)
 static bool parse_imf(struct span text, struct date *date)
 {
     return take_day_name(&text, false) && take_text(&text, ", ") &&
-        take_digits(&text, 2, &date->day) && take_text(&text, " ") &&
-        take_month(&text, &date->month) && take_text(&text, " ") &&
-        take_year(&text, date) && take_text(&text, " ") &&
-        take_time(&text, date) && take_text(&text, " GMT") && text.len == 0;
+           take_digits(&text, 2, &date->day) && take_text(&text, " ") &&
+           take_month(&text, &date->month) && take_text(&text, " ") &&
+           take_year(&text, date) && take_text(&text, " ") &&
+           take_time(&text, date) && take_text(&text, " GMT") && text.len == 0;
 }
 
 /* Sun Nov  6 08:49:37 1994 */
@@ -109,16 +109,16 @@ static bool parse_asctime(struct span text, struct date *date)
     }
     const bool is_padded = take_text(&text, " ");
     return take_digits(&text, is_padded ? 1 : 2, &date->day) &&
-        take_text(&text, " ") && take_time(&text, date) &&
-        take_text(&text, " ") && take_year(&text, date) && text.len == 0;
+           take_text(&text, " ") && take_time(&text, date) &&
+           take_text(&text, " ") && take_year(&text, date) && text.len == 0;
 }
 
 static bool date_to_wall(const struct date *date, int64_t *wall_us)
 {
     static const unsigned lengths[] = {
         31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    const bool is_leap = (date->year % 4 == 0 && date->year % 100 != 0) ||
-        date->year % 400 == 0;
+    const bool is_leap =
+        (date->year % 4 == 0 && date->year % 100 != 0) || date->year % 400 == 0;
     if (date->month < 1 || date->month > 12 || date->day < 1) {
         return false;
     }
@@ -130,7 +130,7 @@ static bool date_to_wall(const struct date *date, int64_t *wall_us)
     const int64_t days =
         time_days_from_civil(date->year, date->month, date->day);
     const int64_t seconds = days * 86400 + (int64_t)date->hour * 3600 +
-        (int64_t)date->minute * 60 + date->second;
+                            (int64_t)date->minute * 60 + date->second;
     *wall_us = seconds * US_PER_S;
     return true;
 }
@@ -143,8 +143,8 @@ static struct date date_of(int64_t now_wall_us)
     struct span rest = span_of(text);
     struct date date = {0};
     (void)(take_year(&rest, &date) && take_text(&rest, "-") &&
-        take_digits(&rest, 2, &date.month) && take_text(&rest, "-") &&
-        take_digits(&rest, 2, &date.day)); /* our own format */
+           take_digits(&rest, 2, &date.month) && take_text(&rest, "-") &&
+           take_digits(&rest, 2, &date.day)); /* our own format */
     return date;
 }
 
@@ -176,11 +176,11 @@ static bool parse_rfc850(
 {
     unsigned digits = 0;
     return take_day_name(&text, true) && take_text(&text, ", ") &&
-        take_digits(&text, 2, &date->day) && take_text(&text, "-") &&
-        take_month(&text, &date->month) && take_text(&text, "-") &&
-        take_digits(&text, 2, &digits) && take_text(&text, " ") &&
-        take_time(&text, date) && take_text(&text, " GMT") &&
-        text.len == 0 && resolve_year(date, digits, now_wall_us);
+           take_digits(&text, 2, &date->day) && take_text(&text, "-") &&
+           take_month(&text, &date->month) && take_text(&text, "-") &&
+           take_digits(&text, 2, &digits) && take_text(&text, " ") &&
+           take_time(&text, date) && take_text(&text, " GMT") &&
+           text.len == 0 && resolve_year(date, digits, now_wall_us);
 }
 
 bool http_date_parse(struct span text, int64_t now_wall_us, int64_t *wall_us)

@@ -53,8 +53,8 @@ void record_id_of_key(struct span tenant, struct span connector,
     uuid_from_digest(digest, id);
 }
 
-void record_id_of_source(const char *topic, int32_t partition, int64_t offset,
-    uint8_t id[UUID_SIZE])
+void record_id_of_source(
+    const char *topic, int32_t partition, int64_t offset, uint8_t id[UUID_SIZE])
 {
     struct buf position;
     buf_init(&position, 64);

@@ -19,7 +19,8 @@ static bool copy_string(struct json_value value, char *out, size_t size)
     struct buf text;
     buf_init(&text, size - 1);
     json_decode(value, &text);
-    const bool fits = !text.is_overflowed &&
+    const bool fits =
+        !text.is_overflowed &&
         (text.len == 0 || memchr(text.data, '\0', text.len) == NULL);
     if (fits) {
         memcpy(out, buf_str(&text), text.len + 1);
@@ -162,7 +163,7 @@ static bool decode_key_header(struct span text, struct buf *out)
         text.len--;
     }
     while (text.len > 0 &&
-        (text.ptr[text.len - 1] == ' ' || text.ptr[text.len - 1] == '\t')) {
+           (text.ptr[text.len - 1] == ' ' || text.ptr[text.len - 1] == '\t')) {
         text.len--;
     }
     if (text.len == 0 || text.ptr[0] != '"') {
@@ -194,7 +195,7 @@ static int parse_key_header(const struct record_source *source,
         result = fault_set(fault, CODE_INVALID_KEY, "",
             "the Idempotency-Key header: %s", code_text(CODE_INVALID_KEY));
     } else if (record->key[0] != '\0' &&
-        !span_is(buf_span(&key), record->key)) {
+               !span_is(buf_span(&key), record->key)) {
         result = fault_set(fault, CODE_INVALID_KEY, "/idempotency_key",
             "idempotency_key and the Idempotency-Key header differ");
     } else {
@@ -207,8 +208,8 @@ static int parse_key_header(const struct record_source *source,
     return result;
 }
 
-static int parse_key(const struct record_source *source,
-    struct record *record, struct fault *fault)
+static int parse_key(const struct record_source *source, struct record *record,
+    struct fault *fault)
 {
     struct json_value value;
     const bool is_http = source->door == RECORD_DOOR_HTTP;
@@ -216,8 +217,7 @@ static int parse_key(const struct record_source *source,
         char key[RECORD_MAX_KEY + 1];
         if (!copy_string(value, key, sizeof(key)) ||
             !key_is_valid(span_of(key))) {
-            return fault_set(
-                fault, CODE_INVALID_KEY, "/idempotency_key", NULL);
+            return fault_set(fault, CODE_INVALID_KEY, "/idempotency_key", NULL);
         }
         memcpy(record->key, key, sizeof(key));
     }
@@ -240,8 +240,8 @@ static int parse_time(const struct record *record, const char *member,
     }
     if (!copy_string(value, text, sizeof(text)) ||
         !time_parse_rfc3339(span_of(text), wall_us)) {
-        return fault_set(fault, CODE_INVALID_TIME, pointer, "%s is %s",
-            member, code_text(CODE_INVALID_TIME));
+        return fault_set(fault, CODE_INVALID_TIME, pointer, "%s is %s", member,
+            code_text(CODE_INVALID_TIME));
     }
     /* 0 says "none"; the first microsecond of 1970 is as long past. */
     if (*wall_us == 0) {
@@ -252,8 +252,8 @@ static int parse_time(const struct record *record, const char *member,
 
 static int parse_times(struct record *record, struct fault *fault)
 {
-    if (parse_time(record, "not_before", "/not_before",
-            &record->not_before_us, fault) != 0 ||
+    if (parse_time(record, "not_before", "/not_before", &record->not_before_us,
+            fault) != 0 ||
         parse_time(record, "deadline", "/deadline", &record->deadline_us,
             fault) != 0) {
         return -1;
@@ -274,8 +274,8 @@ static int parse_integer(const struct record *record, const char *member,
     if (!json_find(record->root, member, &value)) {
         return 0;
     }
-    if (value.type != JSON_NUMBER || !json_to_int(value, &wide) ||
-        wide < min || wide > max) {
+    if (value.type != JSON_NUMBER || !json_to_int(value, &wide) || wide < min ||
+        wide > max) {
         return fault_set(fault, CODE_INVALID_MEMBER, pointer,
             "%s must be an integer from %d to %d", member, min, max);
     }
@@ -299,22 +299,21 @@ static int parse_dry_run(struct record *record, struct fault *fault)
         "dry_run is not supported by this version");
 }
 
-static int parse_rest(const struct record_source *source,
-    struct record *record, struct fault *fault)
+static int parse_rest(const struct record_source *source, struct record *record,
+    struct fault *fault)
 {
     if (parse_key(source, record, fault) != 0 ||
         parse_times(record, fault) != 0 ||
         parse_integer(record, "priority", "/priority", 0, PRIORITY_MAX,
             &record->priority, fault) != 0 ||
-        parse_integer(record, "max_attempts", "/max_attempts", 1,
-            ATTEMPTS_MAX, &record->max_attempts, fault) != 0) {
+        parse_integer(record, "max_attempts", "/max_attempts", 1, ATTEMPTS_MAX,
+            &record->max_attempts, fault) != 0) {
         return -1;
     }
     return parse_dry_run(record, fault);
 }
 
-static void identify(const struct record_source *source,
-    struct record *record)
+static void identify(const struct record_source *source, struct record *record)
 {
     const struct span action = span_of(record->action);
     if (record->key[0] != '\0') {

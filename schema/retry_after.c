@@ -13,7 +13,7 @@ static struct span trim(struct span text)
         text.len--;
     }
     while (text.len > 0 &&
-        (text.ptr[text.len - 1] == ' ' || text.ptr[text.len - 1] == '\t')) {
+           (text.ptr[text.len - 1] == ' ' || text.ptr[text.len - 1] == '\t')) {
         text.len--;
     }
     return text;
@@ -62,8 +62,8 @@ static int64_t base_of(struct span date, int64_t now_wall_us)
     return is_near ? base_us : now_wall_us;
 }
 
-bool retry_after_parse(struct span value, struct span date,
-    int64_t now_wall_us, int64_t *seconds)
+bool retry_after_parse(
+    struct span value, struct span date, int64_t now_wall_us, int64_t *seconds)
 {
     const struct span text = trim(value);
     if (parse_digits(text, seconds)) {

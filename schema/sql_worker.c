@@ -7,9 +7,10 @@
     "exists (select from worker w where w.boot_id = " boot " and w.state = 1)"
 
 #define LIVE_COLUMNS(table)                                                    \
-    table ".id, " table ".tenant, " table ".attempt_no, " table ".state, "    \
-          table ".effect, " table ".calls, " table ".is_effect_unknown, "     \
-          table ".is_cancelled, " table ".deadline, " table ".started_at, "   \
+    table ".id, " table ".tenant, " table ".attempt_no, " table                \
+          ".state, " table ".effect, " table ".calls, " table                  \
+          ".is_effect_unknown, " table ".is_cancelled, " table                 \
+          ".deadline, " table ".started_at, "                                  \
           "a.manifest, a.request"
 
 const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
@@ -34,15 +35,17 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "   i.fingerprint, i.manifest, i.source, i.traceparent, i.request,"
         "   i.effect, i.deadline"
         "  from input i cross join newest n"
-        "  where " IS_ALIVE("$12")
-        "  and not exists (select from action a where a.id = i.id"
-        "   and a.window_no <> n.number)"
-        "  on conflict do nothing"
-        "  returning id, window_no, tenant, effect, deadline)"
-        " insert into live (id, window_no, tenant, attempt_no, state, owner,"
-        "  effect, deadline)"
-        " select id, window_no, tenant, 1, 1, $12, coalesce(effect, 1),"
-        "  deadline from fresh returning id",
+        "  where " IS_ALIVE(
+            "$12") "  and not exists (select from action a where a.id = i.id"
+                   "   and a.window_no <> n.number)"
+                   "  on conflict do nothing"
+                   "  returning id, window_no, tenant, effect, deadline)"
+                   " insert into live (id, window_no, tenant, attempt_no, "
+                   "state, owner,"
+                   "  effect, deadline)"
+                   " select id, window_no, tenant, 1, 1, $12, coalesce(effect, "
+                   "1),"
+                   "  deadline from fresh returning id",
         12,
         {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY,
             PG_BYTEA_ARRAY, PG_BYTEA_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY,
@@ -63,16 +66,18 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "with taken as (update live l set owner = $3, since = fleet_now()"
         "  from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
         "  where l.id = i.id and l.attempt_no = i.attempt_no"
-        "  and l.owner is null and l.state = 1 and " IS_ALIVE("$3")
-        "  returning l.*)"
-        " select " LIVE_COLUMNS("t") " from taken t"
-        " join action a on a.id = t.id and a.window_no = t.window_no",
+        "  and l.owner is null and l.state = 1 and " IS_ALIVE(
+            "$3") "  returning l.*)"
+                  " select " LIVE_COLUMNS("t") " from taken t"
+                                               " join action a on a.id = t.id "
+                                               "and a.window_no = t.window_no",
         3, {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_UUID}},
     /* ids, boot id: rows that are mine already */
     [SQL_WORKER_LOAD] = {"load",
-        "select " LIVE_COLUMNS("l") " from unnest($1::uuid[]) as u (id)"
-        " join live l on l.id = u.id and l.owner = $2"
-        " join action a on a.id = l.id and a.window_no = l.window_no",
+        "select " LIVE_COLUMNS(
+            "l") " from unnest($1::uuid[]) as u (id)"
+                 " join live l on l.id = u.id and l.owner = $2"
+                 " join action a on a.id = l.id and a.window_no = l.window_no",
         2, {PG_UUID_ARRAY, PG_UUID}},
     /* ids (sorted), attempt numbers, boot id. Returns the ids whose gate may
      * open. */

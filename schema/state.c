@@ -19,8 +19,8 @@ static enum verdict_class judge_status(const struct call_facts *facts)
     case 409:
         /* The provider may still be running the call of before. */
         return facts->effect == EFFECT_KEYED && facts->was_taken_over
-            ? VERDICT_MAYBE
-            : VERDICT_PERMANENT;
+                   ? VERDICT_MAYBE
+                   : VERDICT_PERMANENT;
     case 501:
         return VERDICT_PERMANENT;
     default:
@@ -110,9 +110,10 @@ static int64_t wait_before_retry_ms(const struct call_facts *facts,
     const struct budget *budget, uint32_t jitter_ppm)
 {
     /* A usable Retry-After replaces our own backoff; jitter only adds. */
-    const int64_t wait_ms = facts->has_retry_after
-        ? facts->retry_after_s * 1000
-        : state_backoff_ms(budget->calls, budget->base_ms, budget->max_ms);
+    const int64_t wait_ms =
+        facts->has_retry_after
+            ? facts->retry_after_s * 1000
+            : state_backoff_ms(budget->calls, budget->base_ms, budget->max_ms);
     const int64_t ppm = jitter_ppm < PPM ? jitter_ppm : PPM;
     return wait_ms + wait_ms / JITTER_PARTS * ppm / PPM;
 }
@@ -120,8 +121,8 @@ static int64_t wait_before_retry_ms(const struct call_facts *facts,
 static bool is_past_retention(const struct budget *budget, int64_t start_us)
 {
     return budget->key_retention_s > 0 && budget->first_call_us > 0 &&
-        start_us >=
-        budget->first_call_us + budget->key_retention_s * US_PER_S;
+           start_us >=
+               budget->first_call_us + budget->key_retention_s * US_PER_S;
 }
 
 static struct decision try_again(const struct call_facts *facts,
@@ -149,8 +150,8 @@ static struct decision try_again(const struct call_facts *facts,
     return draft;
 }
 
-static struct decision refused(const struct call_facts *facts,
-    const struct budget *budget, enum code code)
+static struct decision refused(
+    const struct call_facts *facts, const struct budget *budget, enum code code)
 {
     const struct decision draft = {.code = code,
         .class = FAULT_PERMANENT,
@@ -174,8 +175,8 @@ struct decision state_settle(const struct call_facts *facts,
     }
     const bool is_maybe = verdict == VERDICT_MAYBE;
     if (is_maybe && facts->effect == EFFECT_UNSAFE) {
-        struct decision decision = end_with(
-            STATUS_INDETERMINATE, code_if_failed, FAULT_UNKNOWN);
+        struct decision decision =
+            end_with(STATUS_INDETERMINATE, code_if_failed, FAULT_UNKNOWN);
         decision.is_effect_unknown = true;
         return decision;
     }
@@ -203,5 +204,5 @@ bool state_sweep_is_unknown(const struct sweep_facts *facts, bool was_unknown)
     /* Natural and keyed calls start without the separate begun commit, so
      * "ready" proves nothing for them. */
     return was_unknown || facts->effect != EFFECT_UNSAFE ||
-        facts->state == LIVE_BEGUN;
+           facts->state == LIVE_BEGUN;
 }

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/sql_scheduler.h"
+
+#define OUTCOME_COLUMNS "seq, id, window_no, tenant, body"
+
+/* Work that waits for a person is never due by time. */
+#define IS_TIMED "reason not in (4, 5)"
+
+const struct pg_statement SQL_RELAY[SQL_RELAY_COUNT] = {
+    /* The session's lock on a shard, class "ACTI". */
+    [SQL_RELAY_LOCK] = {"relay_lock",
+        "select pg_try_advisory_lock(1095779393, 100 + $1)", 1, {PG_INT4}},
+    [SQL_RELAY_FACTS] = {"relay_facts",
+        "select s.cache_size, s.increment_by, s.cycle,"
+        " coalesce(s.last_value, 0), current_setting('synchronous_commit'),"
+        " (select system_identifier from pg_control_system()),"
+        " ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))"
+        "::bit(32)::int4,"
+        " current_setting('synchronous_standby_names') <> ''"
+        " from pg_sequences s where s.schemaname = 'actionist'"
+        " and s.sequencename = 'outcome_seq'",
+        0, {0}},
+    [SQL_RELAY_CHECKPOINT_READ] = {"checkpoint_read",
+        "select low, high, array_to_json(gaps)::text, positions::text,"
+        " system_identifier, timeline from relay_checkpoint where shard = $1",
+        1, {PG_INT2}},
+    /* Never goes back: a relay that was left behind touches no row. */
+    [SQL_RELAY_CHECKPOINT_WRITE] = {"checkpoint_write",
+        "insert into relay_checkpoint as c (shard, low, high, gaps, positions,"
+        "  system_identifier, timeline)"
+        " values ($1, $2, $3, $4, $5::text::jsonb, $6, $7)"
+        " on conflict (shard) do update set low = excluded.low,"
+        "  high = excluded.high, gaps = excluded.gaps,"
+        "  positions = excluded.positions,"
+        "  system_identifier = excluded.system_identifier,"
+        "  timeline = excluded.timeline, updated_at = fleet_now()"
+        " where c.low <= excluded.low and c.high <= excluded.high",
+        7,
+        {PG_INT2, PG_INT8, PG_INT8, PG_INT8_ARRAY, PG_TEXT, PG_INT8, PG_INT4}},
+    [SQL_RELAY_IDS] = {"relay_ids",
+        "select seq, id from outcome where seq = any ($1) order by seq", 1,
+        {PG_INT8_ARRAY}},
+    [SQL_RELAY_XMIN] = {"relay_xmin",
+        "select pg_snapshot_xmin(pg_current_snapshot())::text::int8", 0, {0}},
+    /* high, rows at most, gaps to ask for, bytes at most. A row beyond the
+     * bytes comes without its body, so that the reader knows it exists. */
+    [SQL_RELAY_ROWS] = {"relay_rows",
+        "select r.seq, r.id, r.tenant, a.traceparent,"
+        " case when r.upto - octet_length(r.body) < $4 then r.body end"
+        " from (select " OUTCOME_COLUMNS ","
+        "   sum(octet_length(body)) over (order by seq) as upto"
+        "  from ((select " OUTCOME_COLUMNS " from outcome where seq > $1"
+        "    order by seq limit $2)"
+        "   union all"
+        "   select " OUTCOME_COLUMNS " from outcome where seq = any ($3)) o) r"
+        " left join action a on a.id = r.id and a.window_no = r.window_no"
+        " order by r.seq",
+        4, {PG_INT8, PG_INT4, PG_INT8_ARRAY, PG_INT8}},
+    /* Every transaction that drew a number before this has a lower id. */
+    [SQL_RELAY_BOUND] = {"relay_bound",
+        "select pg_current_xact_id()::text::int8", 0, {0}},
+    /* A read does not wait for a synchronous standby, this does. */
+    [SQL_RELAY_REPLICATED] = {"relay_replicated",
+        "select pg_logical_emit_message(true, '', '')", 0, {0}},
+};
+
+const struct pg_statement SQL_WATCH[SQL_WATCH_COUNT] = {
+    /* The checkpointer's start shows only to members of pg_read_all_stats;
+     * a restart of the server also ends this session, which we see anyway. */
+    [SQL_WATCH_LOOK] = {"watch_look",
+        "with held as (select distinct (l.classid::int8 << 32) |"
+        "   l.objid::int8 as key from pg_locks l"
+        "  where l.locktype = 'advisory' and l.objsubid = 1 and l.granted"
+        "  and l.database = (select d.oid from pg_database d"
+        "   where d.datname = current_database())),"
+        " server as (select left(pg_walfile_name(pg_current_wal_lsn()), 8) ||"
+        "  coalesce((select ' ' || max(s.backend_start)::text"
+        "   from pg_stat_activity s where s.backend_type = 'checkpointer'),"
+        "   '') as name)"
+        " select w.boot_id, held.key is not null,"
+        "  w.lease_until < fleet_now(), server.name"
+        " from server cross join worker w"
+        " left join held on held.key = w.presence_key"
+        " where w.state = 1",
+        0, {0}},
+};
+
+const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
+    [SQL_WORK_DUE_LOOK] = {"due_look",
+        "select coalesce((select extract(epoch from least(due,"
+        "   fleet_now() + interval '1 min') - fleet_now()) * 1000000"
+        "  from waiting where " IS_TIMED " order by due limit 1),"
+        "  60000000)::int8,"
+        " count(*)::int8,"
+        " coalesce(extract(epoch from fleet_now() - min(since)) * 1000000,"
+        "  0)::int8 from live where owner is null",
+        0, {0}},
+    /* rows at most */
+    [SQL_WORK_DUE_TAKE] = {"due_take",
+        "with picked as (select id from waiting where due <= fleet_now()"
+        "   and " IS_TIMED " and (deadline is null or deadline > fleet_now())"
+        "   order by due limit $1 for update skip locked),"
+        " gone as (delete from waiting w using picked p where w.id = p.id"
+        "  returning w.*)"
+        " insert into live (id, window_no, tenant, attempt_no, state, effect,"
+        "  calls, deaths, is_effect_unknown, deadline, started_at)"
+        " select id, window_no, tenant, attempt_no + 1, 1, effect, calls,"
+        "  deaths, is_effect_unknown, deadline, started_at from gone"
+        " returning id, tenant, attempt_no",
+        1, {PG_INT4}},
+    /* rows at most */
+    [SQL_WORK_DUE_EXPIRED] = {"due_expired",
+        "select id, attempt_no, calls, is_effect_unknown from waiting"
+        " where due <= fleet_now() and " IS_TIMED
+        " and deadline <= fleet_now() order by due limit $1",
+        1, {PG_INT4}},
+    /* older than, in us; rows at most */
+    [SQL_WORK_UNTAKEN] = {"untaken",
+        "select id, tenant, attempt_no from live where owner is null"
+        " and since < fleet_now() - $1 * interval '1 microsecond'"
+        " order by since limit $2",
+        2, {PG_INT8, PG_INT4}},
+    /* boot id, whether its lease has to have run out; else its presence has
+     * to be free, and stays ours until this transaction ends. */
+    [SQL_WORK_MARK_DEAD] = {"mark_dead",
+        "update worker set state = 3 where boot_id = $1 and state = 1"
+        " and case when $2 then lease_until < fleet_now()"
+        "  else pg_try_advisory_xact_lock(presence_key) end"
+        " returning boot_id",
+        2, {PG_UUID, PG_BOOL}},
+    /* Owners that are no living workers. */
+    [SQL_WORK_ORPHANS] = {"orphans",
+        "select distinct l.owner from live l where l.owner is not null"
+        " and not exists (select from worker w where w.boot_id = l.owner"
+        "  and w.state = 1) limit 100",
+        0, {0}},
+    /* boot id, rows at most */
+    [SQL_WORK_ORPHANS_OF] = {"orphans_of",
+        "select id, tenant, attempt_no, state, effect, calls, deaths,"
+        "  is_effect_unknown from live where owner = $1"
+        " and not exists (select from worker w where w.boot_id = $1"
+        "  and w.state = 1) order by id limit $2",
+        2, {PG_UUID, PG_INT4}},
+    /* ids (sorted), attempt numbers, states, calls to add, whether the effect
+     * is unknown, boot id of the dead owner, ledger notes. A row that moved
+     * since it was read is left alone. */
+    [SQL_WORK_RUN_AGAIN] = {"run_again",
+        "with moved as (update live l set state = 1, owner = null,"
+        "   attempt_no = l.attempt_no + 1, deaths = l.deaths + 1,"
+        "   calls = l.calls + i.calls, is_effect_unknown = i.is_unknown,"
+        "   started_at = case when i.calls > 0"
+        "    then coalesce(l.started_at, l.since) else l.started_at end,"
+        "   since = fleet_now()"
+        "  from unnest($1::uuid[], $2::int4[], $3::int2[], $4::int4[],"
+        "   $5::bool[], $7::bytea[])"
+        "   as i (id, attempt_no, state, calls, is_unknown, note)"
+        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  and l.state = i.state and l.owner = $6"
+        "  and not exists (select from worker w where w.boot_id = $6"
+        "   and w.state = 1)"
+        "  returning l.id, l.tenant, l.attempt_no, i.attempt_no as was,"
+        "   i.note),"
+        " noted as (insert into ledger (id, tenant, attempt_no, kind, detail)"
+        "  select id, tenant, was, 4, note from moved)"
+        " select id, tenant, attempt_no from moved",
+        7,
+        {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
+            PG_BOOL_ARRAY, PG_UUID, PG_BYTEA_ARRAY}},
+    /* ids */
+    [SQL_WORK_LIVE_FACTS] = {"live_facts",
+        "select l.id, l.attempt_no, l.tenant, coalesce(l.started_at, l.since),"
+        "  a.connector, a.action, a.manifest, a.request, fleet_now()"
+        " from unnest($1::uuid[]) as u (id) join live l on l.id = u.id"
+        " join action a on a.id = l.id and a.window_no = l.window_no",
+        1, {PG_UUID_ARRAY}},
+    /* ids */
+    [SQL_WORK_WAITING_FACTS] = {"waiting_facts",
+        "select t.id, t.attempt_no, t.tenant, t.started_at, a.connector,"
+        "  a.action, a.manifest, a.request, fleet_now()"
+        " from unnest($1::uuid[]) as u (id) join waiting t on t.id = u.id"
+        " join action a on a.id = t.id and a.window_no = t.window_no",
+        1, {PG_UUID_ARRAY}},
+    /* ids (sorted), attempt numbers, statuses, calls, error codes, bodies.
+     * Only rows whose owner does not live. */
+    [SQL_WORK_LIVE_END] = {"live_end",
+        "with gone as (delete from live l using unnest($1::uuid[],"
+        "   $2::int4[], $3::int2[], $4::int4[], $5::text[], $6::bytea[])"
+        "   as i (id, attempt_no, status, calls, error_code, body)"
+        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  and not exists (select from worker w where w.boot_id = l.owner"
+        "   and w.state = 1)"
+        "  returning l.id, l.window_no, l.tenant, i.status, i.attempt_no,"
+        "   i.calls, i.error_code, i.body)"
+        " insert into outcome (id, window_no, tenant, status, attempt_no,"
+        "  calls, error_code, body)"
+        " select id, window_no, tenant, status, attempt_no, calls, error_code,"
+        "  body from gone",
+        6,
+        {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
+            PG_TEXT_ARRAY, PG_BYTEA_ARRAY}},
+    [SQL_WORK_WAITING_END] = {"waiting_end",
+        "with gone as (delete from waiting t using unnest($1::uuid[],"
+        "   $2::int4[], $3::int2[], $4::int4[], $5::text[], $6::bytea[])"
+        "   as i (id, attempt_no, status, calls, error_code, body)"
+        "  where t.id = i.id and t.attempt_no = i.attempt_no"
+        "  returning t.id, t.window_no, t.tenant, i.status, i.attempt_no,"
+        "   i.calls, i.error_code, i.body)"
+        " insert into outcome (id, window_no, tenant, status, attempt_no,"
+        "  calls, error_code, body)"
+        " select id, window_no, tenant, status, attempt_no, calls, error_code,"
+        "  body from gone",
+        6,
+        {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
+            PG_TEXT_ARRAY, PG_BYTEA_ARRAY}},
+    [SQL_WORK_PARTITIONS] = {"partitions", "select ensure_partitions()", 0,
+        {0}},
+    /* rows at most */
+    [SQL_WORK_PURGE_RESERVATIONS] = {"purge_reservations",
+        "delete from reservation where id in (select id from reservation"
+        "  where reserved_at < fleet_now() - interval '48 h'"
+        "  order by reserved_at limit $1 for update skip locked)",
+        1, {PG_INT4}},
+    /* How many transactions began after the oldest that still writes. */
+    [SQL_WORK_XMIN_LAG] = {"xmin_lag",
+        "select pg_snapshot_xmax(s)::text::int8"
+        " - pg_snapshot_xmin(s)::text::int8 from pg_current_snapshot() s",
+        0, {0}},
+};

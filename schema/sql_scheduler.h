@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sql_scheduler: the statements of the scheduler. Every write to a row of an
+ * action names its fence (id, attempt_no). An outcome's seq is drawn only by
+ * the column default of an INSERT fed by a DELETE, so that its transaction has
+ * an id before it draws: the relay's tail depends on it.
+ */
+#ifndef SQL_SCHEDULER_H
+#define SQL_SCHEDULER_H
+
+#include "common/pg.h"
+
+/* On the relay's connection, which also holds the leader's lock. */
+enum sql_relay {
+    SQL_RELAY_LOCK,
+    SQL_RELAY_FACTS,
+    SQL_RELAY_CHECKPOINT_READ,
+    SQL_RELAY_CHECKPOINT_WRITE,
+    SQL_RELAY_IDS,
+    SQL_RELAY_XMIN,
+    SQL_RELAY_ROWS,
+    SQL_RELAY_BOUND,
+    SQL_RELAY_REPLICATED,
+    SQL_RELAY_COUNT
+};
+extern const struct pg_statement SQL_RELAY[SQL_RELAY_COUNT];
+
+/* Columns of SQL_RELAY_FACTS. */
+enum relay_fact {
+    RELAY_FACT_CACHE,
+    RELAY_FACT_INCREMENT,
+    RELAY_FACT_IS_CYCLIC,
+    RELAY_FACT_LAST_VALUE,
+    RELAY_FACT_SYNCHRONOUS_COMMIT,
+    RELAY_FACT_SYSTEM,
+    RELAY_FACT_TIMELINE,
+    RELAY_FACT_HAS_STANDBY
+};
+
+/* Columns of SQL_RELAY_CHECKPOINT_READ. */
+enum checkpoint_column {
+    CHECKPOINT_LOW,
+    CHECKPOINT_HIGH,
+    CHECKPOINT_GAPS, /* JSON array */
+    CHECKPOINT_POSITIONS, /* JSON object */
+    CHECKPOINT_SYSTEM,
+    CHECKPOINT_TIMELINE
+};
+
+/* Columns of SQL_RELAY_ROWS. */
+enum relay_column {
+    RELAY_SEQ,
+    RELAY_ID,
+    RELAY_TENANT,
+    RELAY_TRACEPARENT,
+    RELAY_BODY /* null: over the byte budget of this read */
+};
+
+/* On the connection that looks after the workers. */
+enum sql_watch { SQL_WATCH_LOOK, SQL_WATCH_COUNT };
+extern const struct pg_statement SQL_WATCH[SQL_WATCH_COUNT];
+
+/* Columns of SQL_WATCH_LOOK. */
+enum watch_column {
+    WATCH_BOOT_ID,
+    WATCH_IS_HELD,
+    WATCH_IS_EXPIRED,
+    WATCH_SERVER /* changes when the server restarted or failed over */
+};
+
+/* On the connection for everything that moves rows. */
+enum sql_work {
+    SQL_WORK_DUE_LOOK,
+    SQL_WORK_DUE_TAKE,
+    SQL_WORK_DUE_EXPIRED,
+    SQL_WORK_UNTAKEN,
+    SQL_WORK_MARK_DEAD,
+    SQL_WORK_ORPHANS,
+    SQL_WORK_ORPHANS_OF,
+    SQL_WORK_RUN_AGAIN,
+    SQL_WORK_LIVE_FACTS,
+    SQL_WORK_WAITING_FACTS,
+    SQL_WORK_LIVE_END,
+    SQL_WORK_WAITING_END,
+    SQL_WORK_PARTITIONS,
+    SQL_WORK_PURGE_RESERVATIONS,
+    SQL_WORK_XMIN_LAG,
+    SQL_WORK_COUNT
+};
+extern const struct pg_statement SQL_WORK[SQL_WORK_COUNT];
+
+/* Columns of SQL_WORK_DUE_LOOK. */
+enum due_column { DUE_NEXT_US, DUE_UNTAKEN, DUE_UNTAKEN_AGE_US };
+
+/* Columns of SQL_WORK_ORPHANS_OF. */
+enum orphan_column {
+    ORPHAN_ID,
+    ORPHAN_TENANT,
+    ORPHAN_ATTEMPT_NO,
+    ORPHAN_STATE,
+    ORPHAN_EFFECT,
+    ORPHAN_CALLS,
+    ORPHAN_DEATHS,
+    ORPHAN_IS_EFFECT_UNKNOWN
+};
+
+/* Columns of SQL_WORK_LIVE_FACTS and SQL_WORK_WAITING_FACTS. */
+enum ending_column {
+    ENDING_ID,
+    ENDING_ATTEMPT_NO,
+    ENDING_TENANT,
+    ENDING_STARTED_AT,
+    ENDING_CONNECTOR,
+    ENDING_ACTION,
+    ENDING_MANIFEST,
+    ENDING_REQUEST,
+    ENDING_NOW
+};
+
+#endif
