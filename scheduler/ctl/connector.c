@@ -19,7 +19,7 @@ static int report_added(struct ctl *ctl, const struct manifest *manifest)
     static const char *const columns[] = {
         "name", "version", "digest", "actions_count"};
     struct buf digest;
-    char count[16];
+    char count[24];
     buf_init(&digest, 128);
     buf_put_str(&digest, "sha256:");
     hex_put(&digest,

@@ -20,7 +20,7 @@ static void add_row(struct ctl_table *table, const PGresult *result, int row)
 {
     char id[UUID_TEXT_SIZE];
     char finished[TIME_TEXT_SIZE];
-    char attempts[16];
+    char attempts[24];
     char seq[24];
     char *connector = span_dup(pg_get_bytes(result, row, 2));
     char *action = span_dup(pg_get_bytes(result, row, 3));
