@@ -8,6 +8,9 @@
 
 #include <stddef.h>
 
+/* The highest number: what the programs of this build expect to find. */
+#define SCHEMA_VERSION 1
+
 struct migration {
     int number;       /* from the file's name, ascending */
     const char *name; /* "create_tables" of 0001_create_tables.sql */

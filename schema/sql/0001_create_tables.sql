@@ -140,6 +140,7 @@ create table relay_checkpoint (
 -- The HTTP door reserves before it produces; not a claim.
 create table reservation (
     id uuid primary key,
+    tenant text not null,
     fingerprint bytea not null check (octet_length(fingerprint) = 33),
     reserved_at timestamptz not null default fleet_now()
 );
