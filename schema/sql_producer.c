@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/sql_producer.h"
+
+#include "schema/connector_cache.h"
+
+const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT] = {
+    /* ids (sorted), tenants, fingerprints. Waits for another producer that is
+     * reserving the same id; returns the ids that are new. */
+    [SQL_RESERVE_INSERT] = {"reserve_insert",
+        "insert into reservation (id, tenant, fingerprint)"
+        " select id, tenant, fingerprint"
+        " from unnest($1::uuid[], $2::text[], $3::bytea[])"
+        "  as t (id, tenant, fingerprint)"
+        " on conflict do nothing returning id",
+        3, {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_BYTEA_ARRAY}},
+    /* ids. In a statement of its own, hence with a snapshot that sees what the
+     * insert collided with. */
+    [SQL_RESERVE_READ] = {"reserve_read",
+        "select i.id, r.fingerprint,"
+        " (select a.fingerprint from action a where a.id = i.id"
+        "  order by a.window_no desc limit 1)"
+        " from unnest($1::uuid[]) as i (id)"
+        " left join reservation r on r.id = i.id",
+        1, {PG_UUID_ARRAY}},
+};
+
+const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {
+    /* Keys are added and revoked, never changed or deleted: while both counts
+     * stay, so does the table. */
+    [SQL_LOOK_KEY_COUNTS] = {"look_key_counts",
+        "select count(*), count(revoked_at) from api_key", 0, {0}},
+    [SQL_LOOK_KEYS] = {"look_keys",
+        "select hash, tenant from api_key where revoked_at is null", 0, {0}},
+    /* digests known already */
+    [SQL_LOOK_CONNECTORS] = {"look_connectors", CONNECTOR_CACHE_SQL, 1,
+        {PG_BYTEA_ARRAY}},
+    /* ids */
+    [SQL_LOOK_FINISHED] = {"look_finished",
+        "select i.id from unnest($1::uuid[]) as i (id)"
+        " where exists (select from outcome o where o.id = i.id)",
+        1, {PG_UUID_ARRAY}},
+    /* ids. One snapshot: a settle moves a row from one table to another in one
+     * commit, so an action is seen in one place. */
+    [SQL_LOOK_ACTIONS] = {"look_actions",
+        "select i.id, r.tenant, a.tenant, a.connector, a.action,"
+        " (select o.body from outcome o where o.id = i.id limit 1),"
+        " l.state, l.calls, w.reason, w.due, w.calls"
+        " from unnest($1::uuid[]) as i (id)"
+        " left join reservation r on r.id = i.id"
+        " left join lateral (select tenant, connector, action from action"
+        "  where id = i.id order by window_no desc limit 1) a on true"
+        " left join live l on l.id = i.id"
+        " left join waiting w on w.id = i.id",
+        1, {PG_UUID_ARRAY}},
+};

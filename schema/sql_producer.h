@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sql_producer: the statements of the front door. */
+#ifndef SQL_PRODUCER_H
+#define SQL_PRODUCER_H
+
+#include "common/pg.h"
+
+/* On the connection that reserves; one batch is both statements. */
+enum sql_reserve {
+    SQL_RESERVE_INSERT,
+    SQL_RESERVE_READ,
+    SQL_RESERVE_COUNT
+};
+extern const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT];
+
+/* Columns of SQL_RESERVE_READ; the last two may be null. */
+enum reserve_column { RESERVED_ID, RESERVED_FINGERPRINT, CLAIMED_FINGERPRINT };
+
+/* On the connection that only reads. */
+enum sql_look {
+    SQL_LOOK_KEY_COUNTS,
+    SQL_LOOK_KEYS,
+    SQL_LOOK_CONNECTORS, /* columns: enum connector_cache_column */
+    SQL_LOOK_FINISHED,
+    SQL_LOOK_ACTIONS,
+    SQL_LOOK_COUNT
+};
+extern const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT];
+
+/* Columns of SQL_LOOK_KEYS. */
+enum key_column { KEY_HASH, KEY_TENANT };
+
+/* Columns of SQL_LOOK_ACTIONS; null where there is no such row. */
+enum look_column {
+    LOOK_ID,
+    LOOK_RESERVED_TENANT,
+    LOOK_TENANT,
+    LOOK_CONNECTOR,
+    LOOK_ACTION,
+    LOOK_OUTCOME,
+    LOOK_LIVE_STATE,
+    LOOK_LIVE_CALLS,
+    LOOK_WAIT_REASON,
+    LOOK_WAIT_DUE,
+    LOOK_WAIT_CALLS
+};
+
+#endif
