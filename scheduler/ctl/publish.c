@@ -11,14 +11,15 @@
 
 #include "common/kafka.h"
 #include "common/time.h"
-#include "schema/record.h"
 #include "scheduler/ctl/commands.h"
 #include "scheduler/ctl/file.h"
+#include "schema/record.h"
 
 #define PROGRESS_AFTER_US (2 * US_PER_S)
 #define PROGRESS_EVERY_US US_PER_S
 #define MAX_QUEUED 10000
 #define FLUSH_WAIT_MS 30000
+#define LINES_A_TURN 256
 
 struct publish {
     struct ctl *ctl;
@@ -27,10 +28,11 @@ struct publish {
     struct kafka_producer *producer;
     char topic[256];
     FILE *input;
+    struct buf line; /* the one being sent */
+    bool has_line;   /* it waits for room in the queue */
     int64_t started_us;
     int64_t shown_us;
     uint64_t line_count;
-    uint64_t sent_count;
     uint64_t delivered_count;
     uint64_t failed_count;
     bool is_shown;
@@ -42,14 +44,14 @@ static void show_progress(struct publish *publish, bool is_last)
     int64_t now_us = now_mono_us();
     int64_t age_us = now_us - publish->started_us;
     bool is_due = age_us > PROGRESS_AFTER_US &&
-        now_us - publish->shown_us > PROGRESS_EVERY_US;
+                  now_us - publish->shown_us > PROGRESS_EVERY_US;
     if (!is_due && !(is_last && publish->is_shown))
         return;
     fprintf(stderr, "\r%llu published, %llu failed, %lld/s ",
         (unsigned long long)publish->delivered_count,
         (unsigned long long)publish->failed_count,
         (long long)((int64_t)publish->delivered_count * US_PER_S /
-            (age_us > 0 ? age_us : 1)));
+                    (age_us > 0 ? age_us : 1)));
     if (is_last)
         fputc('\n', stderr);
     publish->is_shown = true;
@@ -74,17 +76,23 @@ static void on_delivered(void *arg, enum kafka_delivery delivery,
 static void print_id(const struct publish *publish, const struct record *record)
 {
     char id[UUID_TEXT_SIZE];
+    struct buf out;
     uuid_format(record->id, id);
-    if (publish->ctl->is_json)
-        printf("{\"id\":\"%s\",\"tenant\":\"%s\",\"idempotency_key\":\"%s\"}\n",
-            id, record->tenant, record->key);
-    else
+    if (!publish->ctl->is_json) {
         puts(id);
-}
-
-static bool has_quotes(const struct record *record)
-{
-    return strpbrk(record->key, "\"\\") != NULL;
+        return;
+    }
+    buf_init(&out, 4096);
+    buf_put_char(&out, '{');
+    json_put_name(&out, "id");
+    json_put_cstring(&out, id);
+    json_put_name(&out, "tenant");
+    json_put_cstring(&out, record->tenant);
+    json_put_name(&out, "idempotency_key");
+    json_put_cstring(&out, record->key);
+    buf_put_char(&out, '}');
+    puts(buf_str(&out));
+    buf_fini(&out);
 }
 
 /* 0 sent, -1 refused (said so), 1 queue full: try again later. */
@@ -96,8 +104,6 @@ static int send_line(struct publish *publish, struct span line)
     struct json_value root;
     struct json_value tenant;
     struct buf name;
-    if (kafka_producer_queued(publish->producer) >= MAX_QUEUED)
-        return 1;
     buf_init(&name, 256);
     /* The record's key has to be the tenant, which the line names. */
     if (json_parse(line, RECORD_PAYLOAD_DEPTH + 1, &root, &err) == 0 &&
@@ -122,45 +128,71 @@ static int send_line(struct publish *publish, struct span line)
         if (rc < 0)
             ctl_fail(CTL_FAILED, "line %llu: %s",
                 (unsigned long long)publish->line_count, err.msg);
-    } else {
-        publish->sent_count++;
-        if (record.key[0] != '\0' && !has_quotes(&record))
-            print_id(publish, &record);
+    } else if (record.key[0] != '\0') {
+        print_id(publish, &record);
     }
     buf_fini(&name);
     return rc;
 }
 
-static void finish_when_idle(struct publish *publish)
+/* Reads the next line that is not empty; false at the end. A line that is too
+ * long leaves the buffer overflowed. */
+static bool read_line(struct publish *publish)
 {
-    show_progress(publish, false);
-    if (publish->is_at_end && kafka_producer_queued(publish->producer) == 0)
-        loop_end(&publish->loop);
+    int c;
+    do {
+        buf_clear(&publish->line);
+        while ((c = getc(publish->input)) != EOF && c != '\n')
+            buf_put_char(&publish->line, (char)c);
+        if (c == EOF && publish->line.len == 0)
+            return false;
+        publish->line_count++;
+        if (publish->line.len > 0 &&
+            publish->line.data[publish->line.len - 1] == '\r')
+            publish->line.data[--publish->line.len] = '\0';
+    } while (publish->line.len == 0);
+    return true;
+}
+
+/* One line more. False when the queue has no room for it. */
+static bool take_line(struct publish *publish)
+{
+    if (!publish->has_line && !read_line(publish)) {
+        publish->is_at_end = true;
+        return true;
+    }
+    publish->has_line = false;
+    if (publish->line.is_overflowed) {
+        publish->failed_count++;
+        ctl_fail(CTL_FAILED, "line %llu: larger than %zu bytes",
+            (unsigned long long)publish->line_count, publish->line.max);
+        return true;
+    }
+    int rc = send_line(publish, buf_span(&publish->line));
+    if (rc < 0)
+        publish->failed_count++;
+    publish->has_line = rc > 0;
+    return rc <= 0;
 }
 
 /* Reads as many lines as fit; the timer calls again. */
 static void on_timer(void *owner)
 {
     struct publish *publish = owner;
-    static char line[RECORD_MAX_BYTES + 2];
-    while (!publish->is_at_end &&
-        kafka_producer_queued(publish->producer) < MAX_QUEUED) {
-        if (fgets(line, sizeof line, publish->input) == NULL) {
-            publish->is_at_end = true;
+    for (int i = 0; i < LINES_A_TURN && !publish->is_at_end; i++)
+        if (kafka_producer_queued(publish->producer) >= MAX_QUEUED ||
+            !take_line(publish))
             break;
-        }
-        size_t len = strlen(line);
-        publish->line_count++;
-        while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
-            len--;
-        if (len == 0)
-            continue;
-        if (send_line(publish, (struct span){line, len}) != 0)
-            publish->failed_count++;
-        if (publish->line_count % 256 == 0)
-            break;
-    }
-    finish_when_idle(publish);
+    show_progress(publish, false);
+    if (publish->is_at_end && kafka_producer_queued(publish->producer) == 0)
+        loop_end(&publish->loop);
+}
+
+/* Ctrl-C: what was read is still delivered and counted. */
+static void on_stop(void *owner)
+{
+    struct publish *publish = owner;
+    publish->is_at_end = true;
 }
 
 static int publish_all(struct ctl *ctl, FILE *input)
@@ -168,15 +200,18 @@ static int publish_all(struct ctl *ctl, FILE *input)
     struct err err = ERR_INIT;
     struct publish publish = {.ctl = ctl, .input = input};
     publish.started_us = now_mono_us();
-    loop_init(&publish.loop, NULL, NULL);
+    loop_init(&publish.loop, on_stop, &publish);
     kafka_topic_name(ctl->conf, "actions", publish.topic);
     const char *topics[] = {publish.topic};
     if (kafka_check_topics(ctl->conf, topics, 1, NULL, &err) == 0)
-        publish.producer = kafka_producer_open(&publish.loop, ctl->conf, 5, &err);
+        publish.producer =
+            kafka_producer_open(&publish.loop, ctl->conf, 5, &err);
     if (publish.producer == NULL) {
+        bool is_passing = strcmp(err.code, "KAFKA_UNREACHABLE") == 0;
         loop_fini(&publish.loop);
-        return ctl_fail(CTL_TRY_LATER, "%s", err.msg);
+        return ctl_fail(is_passing ? CTL_TRY_LATER : CTL_FAILED, "%s", err.msg);
     }
+    buf_init(&publish.line, RECORD_MAX_BYTES);
     publish.timer = loop_timer_new(&publish.loop, on_timer, &publish);
     loop_timer_start(publish.timer, 0, 1);
     loop_run(&publish.loop);
@@ -184,6 +219,7 @@ static int publish_all(struct ctl *ctl, FILE *input)
     show_progress(&publish, true);
     kafka_producer_close(publish.producer, FLUSH_WAIT_MS);
     loop_fini(&publish.loop);
+    buf_fini(&publish.line);
     if (publish.failed_count > 0)
         return ctl_fail(CTL_FAILED, "%llu of %llu lines were not published",
             (unsigned long long)publish.failed_count,
@@ -297,7 +333,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
             argv, rest, ARRAY_LEN(rest), &code) < 0)
         return code;
     bool has_arguments = arguments.tenant != NULL ||
-        arguments.connector != NULL || arguments.action != NULL;
+                         arguments.connector != NULL ||
+                         arguments.action != NULL;
     if (rest[0] != NULL && has_arguments)
         return ctl_fail(CTL_USAGE, "give a file or the arguments, not both");
     if (has_arguments)
