@@ -20,8 +20,7 @@ struct span {
     size_t len;
 };
 
-#define SPAN_LIT(text)                                                         \
-    ((struct span){.ptr = (text), .len = sizeof(text) - 1})
+#define SPAN_LIT(text) ((struct span){.ptr = (text), .len = sizeof(text) - 1})
 
 struct buf {
     char *data; /* owned; data[len] is always 0 once something was put */
@@ -32,7 +31,7 @@ struct buf {
 };
 
 void buf_init(struct buf *buf, size_t max);
-void buf_fini(struct buf *buf); /* may be called twice */
+void buf_fini(struct buf *buf);  /* may be called twice */
 void buf_clear(struct buf *buf); /* keeps the memory */
 
 void buf_put(struct buf *buf, const void *bytes, size_t len);

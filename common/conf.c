@@ -131,8 +131,8 @@ int conf_check_value(const struct conf_setting *setting, const char *value,
     return 0;
 }
 
-int conf_set(struct conf *conf, const char *name, const char *value,
-    struct err *err)
+int conf_set(
+    struct conf *conf, const char *name, const char *value, struct err *err)
 {
     struct conf_entry *entry = conf_find(conf, name);
     if (entry == NULL) {
@@ -229,8 +229,8 @@ static const struct conf_entry *get(
 const char *conf_text(const struct conf *conf, const char *name)
 {
     const struct conf_entry *entry = get(conf, name, "is in no table");
-    require(entry->setting->type == CONF_TEXT ||
-                entry->setting->type == CONF_PATH,
+    require(
+        entry->setting->type == CONF_TEXT || entry->setting->type == CONF_PATH,
         "is not a text", name);
     return entry->text == NULL ? "" : entry->text;
 }

@@ -83,7 +83,6 @@ void conf_print_help(const struct conf *conf, FILE *out);
 /* Reads a secret file: at most 64 KiB, trailing newline removed; refuses one
  * that others may read (mode & 077, unless owned by root and group-read).
  * The caller frees text. */
-int conf_read_secret(
-    const char *path, char **text, struct err *err) MUST_CHECK;
+int conf_read_secret(const char *path, char **text, struct err *err) MUST_CHECK;
 
 #endif

@@ -12,13 +12,13 @@
 /* A setting of the table and its value. */
 struct conf_entry {
     const struct conf_setting *setting;
-    char *text; /* owned; NULL while not given */
+    char *text;     /* owned; NULL while not given */
     int64_t number; /* of CONF_INT and CONF_BOOL */
 };
 
 /* A name that goes through to librdkafka. */
 struct conf_through {
-    char *name; /* owned; without "kafka." */
+    char *name;  /* owned; without "kafka." */
     char *value; /* owned */
     bool is_secret;
 };

@@ -42,14 +42,12 @@ static void store(
     }
     conf->throughs = mem_resize(
         conf->throughs, conf->through_count + 1, sizeof(*conf->throughs));
-    conf->throughs[conf->through_count++] =
-        (struct conf_through){.name = mem_strdup(name),
-            .value = value,
-            .is_secret = is_secret};
+    conf->throughs[conf->through_count++] = (struct conf_through){
+        .name = mem_strdup(name), .value = value, .is_secret = is_secret};
 }
 
-int conf_set_through(struct conf *conf, const char *name, const char *value,
-    struct err *err)
+int conf_set_through(
+    struct conf *conf, const char *name, const char *value, struct err *err)
 {
     if (strlen(name) > NAME_MAX_BYTES) {
         return err_set(err, ERR_FATAL, "UNKNOWN_SETTING",
@@ -62,8 +60,9 @@ int conf_set_through(struct conf *conf, const char *name, const char *value,
             name, name);
     }
     if (ends_in(name, FILE_SUFFIX)) {
-        char bare[NAME_MAX_BYTES + 1] = "";
-        memcpy(bare, name, strlen(name) - strlen(FILE_SUFFIX));
+        char bare[NAME_MAX_BYTES + 1];
+        (void)snprintf(bare, sizeof(bare), "%.*s",
+            (int)(strlen(name) - strlen(FILE_SUFFIX)), name);
         if (is_secret_name(bare)) {
             char *secret = NULL;
             if (conf_read_secret(value, &secret, err) != 0) {

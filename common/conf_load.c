@@ -38,8 +38,8 @@ char *conf_env_name(const char *name)
     return buf_take(&text, NULL);
 }
 
-static int load_entry(struct conf *conf, const struct conf_entry *entry,
-    struct err *err)
+static int load_entry(
+    struct conf *conf, const struct conf_entry *entry, struct err *err)
 {
     char *env_name = conf_env_name(entry->setting->name);
     const char *value = getenv(env_name);
@@ -80,8 +80,8 @@ static int load_through(struct conf *conf, const char *text, struct err *err)
         (size_t)(equals - text) <= prefix_len) {
         return 0;
     }
-    const struct span rest = {.ptr = text + prefix_len,
-        .len = (size_t)(equals - text) - prefix_len};
+    const struct span rest = {
+        .ptr = text + prefix_len, .len = (size_t)(equals - text) - prefix_len};
     char *name = through_name(rest);
     int result = 0;
     /* Those of the table are read by load_entry(). */
@@ -131,8 +131,7 @@ static int set_pair(struct conf *conf, char *text, struct err *err)
 {
     char *equals = strchr(text, '=');
     if (equals == NULL) {
-        return err_set(
-            err, ERR_FATAL, "BAD_SETTING", "expected NAME=VALUE");
+        return err_set(err, ERR_FATAL, "BAD_SETTING", "expected NAME=VALUE");
     }
     *equals = '\0';
     return conf_set(conf, trim(text), trim(equals + 1), err);
@@ -199,7 +198,7 @@ static const char *flag_value(
 {
     const char *arg = argv[*at];
     const size_t len = strlen(flag);
-    if (strncmp(arg, flag, len) != 0) {
+    if (arg == NULL || strncmp(arg, flag, len) != 0) {
         return NULL;
     }
     if (arg[len] == '=') {
@@ -226,16 +225,16 @@ static int apply_set(struct conf *conf, const char *pair, struct err *err)
 
 /* The file comes before the environment and that before the flags, so the
  * command line is walked twice. */
-static int walk_flags(struct conf *conf, int argc, char **argv,
-    enum pass pass, bool *is_print, struct err *err)
+static int walk_flags(struct conf *conf, int argc, char **argv, enum pass pass,
+    bool *is_print, struct err *err)
 {
     for (int at = 1; at < argc; at++) {
         struct err missing = ERR_INIT;
         const char *arg = argv[at];
         const char *path = flag_value("--config", argc, argv, &at, &missing);
-        const char *pair =
-            path != NULL ? NULL
-                         : flag_value("--set", argc, argv, &at, &missing);
+        const char *pair = path != NULL
+                               ? NULL
+                               : flag_value("--set", argc, argv, &at, &missing);
         if (missing.class != ERR_NONE) {
             *err = missing;
             return -1;

@@ -40,7 +40,8 @@ static void fetch_once(void)
 void sha256(struct span bytes, uint8_t digest[SHA256_SIZE])
 {
     fetch_once();
-    require(EVP_Digest(bytes.ptr, bytes.len, digest, NULL, md_sha256, NULL) == 1,
+    require(
+        EVP_Digest(bytes.ptr, bytes.len, digest, NULL, md_sha256, NULL) == 1,
         "SHA256");
 }
 

@@ -40,8 +40,8 @@ bool uuid_parse(struct span text, uint8_t uuid[UUID_SIZE]); /* lower or upper */
 
 void hex_put(struct buf *out, struct span bytes);
 bool hex_decode(struct span text, struct buf *out);
-void base64_put(struct buf *out, struct span bytes); /* with padding */
+void base64_put(struct buf *out, struct span bytes);    /* with padding */
 void base64url_put(struct buf *out, struct span bytes); /* without padding */
-bool base64_decode(struct span text, struct buf *out); /* strict, padded */
+bool base64_decode(struct span text, struct buf *out);  /* strict, padded */
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fill(struct err *err, enum err_class class, const char *code,
-    int sys_errno)
+static void fill(
+    struct err *err, enum err_class class, const char *code, int sys_errno)
 {
     err->class = class;
     err->code = code;

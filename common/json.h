@@ -37,7 +37,8 @@ struct json_value {
 };
 
 struct json_member {
-    struct span name; /* between the quotes, escapes not decoded; arrays: empty */
+    struct span
+        name; /* between the quotes, escapes not decoded; arrays: empty */
     struct json_value value;
 };
 

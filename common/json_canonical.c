@@ -14,8 +14,8 @@ enum { LOCAL_MEMBERS = 32, LOCAL_FRAMES = 16 };
 struct frame {
     bool is_object;
     bool is_first;
-    size_t base;  /* object: its first member on the stack */
-    size_t next;  /* object: the member to write next */
+    size_t base;               /* object: its first member on the stack */
+    size_t next;               /* object: the member to write next */
     struct json_cursor cursor; /* array: where it is */
 };
 
@@ -112,8 +112,8 @@ static void put_value(struct walk *walk, struct json_value value)
     if (value.type == JSON_OBJECT || value.type == JSON_ARRAY) {
         open_container(walk, value);
     } else if (value.type == JSON_STRING) {
-        put_string(walk->out, (struct span){.ptr = value.raw.ptr + 1,
-                                  .len = value.raw.len - 2});
+        put_string(walk->out,
+            (struct span){.ptr = value.raw.ptr + 1, .len = value.raw.len - 2});
     } else {
         buf_put_span(walk->out, value.raw);
     }

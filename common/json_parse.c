@@ -55,8 +55,8 @@ static enum step malformed(struct parser *p, const char *what)
 
 const char *json_skip_space(const char *at, const char *end)
 {
-    while (at < end &&
-           (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
+    while (
+        at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
         at++;
     }
     return at;

@@ -123,8 +123,7 @@ static bool decodes_to(struct span raw, struct span plain)
 
 static struct span inside_quotes(struct json_value string)
 {
-    return (struct span){
-        .ptr = string.raw.ptr + 1, .len = string.raw.len - 2};
+    return (struct span){.ptr = string.raw.ptr + 1, .len = string.raw.len - 2};
 }
 
 void json_decode_name(struct span raw_name, struct buf *out)
@@ -250,8 +249,8 @@ bool json_next(struct json_cursor *cursor, struct json_member *member)
     *member = (struct json_member){.name = {.len = 0}};
     if (cursor->is_object) {
         const char *name_end = json_string_end(at);
-        member->name = (struct span){
-            .ptr = at + 1, .len = (size_t)(name_end - at) - 2};
+        member->name =
+            (struct span){.ptr = at + 1, .len = (size_t)(name_end - at) - 2};
         at = json_skip_space(name_end, end);
         at = json_skip_space(at + 1, end); /* the colon */
     }
@@ -292,8 +291,7 @@ static bool find_element(
 {
     int64_t index = 0;
     if (token.len == 0 || token.ptr[0] == '-' ||
-        (token.len > 1 && token.ptr[0] == '0') ||
-        !span_to_int(token, &index)) {
+        (token.len > 1 && token.ptr[0] == '0') || !span_to_int(token, &index)) {
         return false;
     }
     struct json_cursor cursor = json_enter(array);
@@ -314,7 +312,8 @@ static bool decode_token(struct span token, struct buf *out)
         char c = token.ptr[i];
         if (c == '~') {
             i++;
-            if (i == token.len || (token.ptr[i] != '0' && token.ptr[i] != '1')) {
+            if (i == token.len ||
+                (token.ptr[i] != '0' && token.ptr[i] != '1')) {
                 return false;
             }
             c = token.ptr[i] == '0' ? '~' : '/';
@@ -350,12 +349,10 @@ bool json_pointer(
         }
         pointer.ptr++;
         pointer.len--;
-        const char *slash = pointer.len == 0
-                                ? NULL
-                                : memchr(pointer.ptr, '/', pointer.len);
+        const char *slash =
+            pointer.len == 0 ? NULL : memchr(pointer.ptr, '/', pointer.len);
         const struct span token = {.ptr = pointer.ptr,
-            .len = slash == NULL ? pointer.len
-                                 : (size_t)(slash - pointer.ptr)};
+            .len = slash == NULL ? pointer.len : (size_t)(slash - pointer.ptr)};
         if (!descend(&here, token)) {
             return false;
         }

@@ -16,8 +16,8 @@ static bool needs_escape(unsigned char c)
 static void put_escape(struct buf *out, unsigned char c)
 {
     static const char digits[] = "0123456789abcdef";
-    static const char short_forms[0x20] = {['\b'] = 'b', ['\t'] = 't',
-        ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+    static const char short_forms[0x20] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
     if (c == '"' || c == '\\') {
         const char pair[2] = {'\\', (char)c};
         buf_put(out, pair, sizeof(pair));

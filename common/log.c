@@ -66,8 +66,8 @@ static void put_text(struct buf *line, const char *name, const char *value)
         return;
     }
     json_put_name(line, name);
-    json_put_string(line, (struct span){.ptr = value,
-                              .len = strnlen(value, FIELD_MAX_BYTES)});
+    json_put_string(line,
+        (struct span){.ptr = value, .len = strnlen(value, FIELD_MAX_BYTES)});
 }
 
 static void put_fields(struct buf *line, const struct log_fields *fields)

@@ -30,8 +30,8 @@ struct loop {
 /* on_stop runs on the first SIGTERM or SIGINT (drain); the second one ends
  * the process at once with exit code 130. SIGPIPE is ignored. */
 void loop_init(struct loop *loop, loop_fn on_stop, void *owner);
-void loop_run(struct loop *loop);  /* until loop_end() */
-void loop_end(struct loop *loop);  /* may be called from any callback */
+void loop_run(struct loop *loop); /* until loop_end() */
+void loop_end(struct loop *loop); /* may be called from any callback */
 /* Closes and frees what is left open: timers, watches and wakes must not be
  * touched after it. */
 void loop_fini(struct loop *loop);

@@ -25,10 +25,10 @@ _Static_assert(ARRAY_LEN(kind_names) == KIND_COUNT, "a name a kind");
 
 /* The numbers of one value of the label. */
 struct series {
-    char *value; /* NULL without a label */
-    double number; /* counter, gauge: the value; histogram: the sum */
-    uint64_t count; /* of a histogram */
-    uint64_t *buckets; /* a histogram's, not added up, one a bound */
+    char *value;         /* NULL without a label */
+    double number;       /* counter, gauge: the value; histogram: the sum */
+    uint64_t count;      /* of a histogram */
+    uint64_t *buckets;   /* a histogram's, not added up, one a bound */
     struct series *next; /* in order of appearance */
 };
 
@@ -100,10 +100,8 @@ static struct metric *add_metric(const struct metric *wanted)
 struct metric *metric_counter(
     const char *name, const char *help, const char *label)
 {
-    return add_metric(&(struct metric){.kind = KIND_COUNTER,
-        .name = name,
-        .help = help,
-        .label = label});
+    return add_metric(&(struct metric){
+        .kind = KIND_COUNTER, .name = name, .help = help, .label = label});
 }
 
 struct metric *metric_gauge(
@@ -254,8 +252,8 @@ static void put_number(struct buf *out, const struct metric *metric,
     buf_printf(out, " %.15g\n", series->number);
 }
 
-static void put_histogram(struct buf *out, const struct metric *metric,
-    const struct series *series)
+static void put_histogram(
+    struct buf *out, const struct metric *metric, const struct series *series)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < metric->bound_count; i++) {
@@ -275,8 +273,8 @@ void metrics_format(struct buf *out)
          metric = metric->next) {
         buf_printf(out, "# HELP %s ", metric->name);
         put_escaped(out, metric->help, false);
-        buf_printf(out, "\n# TYPE %s %s\n", metric->name,
-            kind_names[metric->kind]);
+        buf_printf(
+            out, "\n# TYPE %s %s\n", metric->name, kind_names[metric->kind]);
         for (const struct series *series = metric->first; series != NULL;
              series = series->next) {
             if (metric->kind == KIND_HISTOGRAM) {

@@ -6,8 +6,7 @@
 
 struct span span_of(const char *text)
 {
-    return (struct span){
-        .ptr = text, .len = text == NULL ? 0 : strlen(text)};
+    return (struct span){.ptr = text, .len = text == NULL ? 0 : strlen(text)};
 }
 
 bool span_equal(struct span a, struct span b)

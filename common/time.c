@@ -38,8 +38,8 @@ int64_t time_days_from_civil(int64_t year, unsigned month, unsigned day)
     const int64_t year_of_era = y - era * 400;
     const int64_t shifted = month > 2 ? month - 3 : month + 9;
     const int64_t day_of_year = (153 * shifted + 2) / 5 + day - 1;
-    const int64_t day_of_era = year_of_era * 365 + year_of_era / 4 -
-                               year_of_era / 100 + day_of_year;
+    const int64_t day_of_era =
+        year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     return era * 146097 + day_of_era - 719468;
 }
 
@@ -82,9 +82,8 @@ void time_format_rfc3339(int64_t wall_us, char *text)
                      : "9999-12-31T23:59:59.999999Z");
         return;
     }
-    (void)snprintf(text, TIME_TEXT_SIZE,
-        "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ", (unsigned)year % 10000U,
-        (unsigned)month % 100U, (unsigned)day % 100U,
+    (void)snprintf(text, TIME_TEXT_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ",
+        (unsigned)year % 10000U, (unsigned)month % 100U, (unsigned)day % 100U,
         (unsigned)(rest / 3600) % 100U, (unsigned)(rest / 60 % 60),
         (unsigned)(rest % 60), (unsigned)us % 1000000U);
 }
@@ -196,8 +195,8 @@ static bool take_zone(struct span *text, int64_t *ahead_us)
     int64_t hour = 0;
     int64_t minute = 0;
     if (!take_char(text, "+-") || !take_digits(text, 2, &hour) ||
-        !take_char(text, ":") || !take_digits(text, 2, &minute) ||
-        hour > 23 || minute > 59) {
+        !take_char(text, ":") || !take_digits(text, 2, &minute) || hour > 23 ||
+        minute > 59) {
         return false;
     }
     *ahead_us = (hour * 3600 + minute * 60) * US_PER_S * (is_west ? -1 : 1);
@@ -214,8 +213,7 @@ bool time_parse_rfc3339(struct span text, int64_t *wall_us)
         text.len != 0) {
         return false;
     }
-    const int64_t us =
-        days * SECONDS_PER_DAY * US_PER_S + us_of_day - ahead_us;
+    const int64_t us = days * SECONDS_PER_DAY * US_PER_S + us_of_day - ahead_us;
     /* The zone may lead out of the years allowed, at both ends. */
     if (us < 0 || us >= END_OF_TIME_US) {
         return false;

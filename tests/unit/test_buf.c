@@ -161,8 +161,8 @@ static void spans_compare(void **state)
 static void only_whole_integers_parse(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "-", "+1", " 1", "1 ", "1.0",
-        "0x1", "--1", "9223372036854775808", "-9223372036854775809",
+    static const char *const wrong[] = {"", "-", "+1", " 1", "1 ", "1.0", "0x1",
+        "--1", "9223372036854775808", "-9223372036854775809",
         "99999999999999999999"};
     int64_t value = 42;
     for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {

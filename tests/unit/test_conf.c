@@ -51,7 +51,8 @@ static void write_file(
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void expect_err(const struct err *err, const char *code, const char *part)
+static void expect_err(
+    const struct err *err, const char *code, const char *part)
 {
     assert_int_equal(err->class, ERR_FATAL);
     assert_string_equal(err->code, code);
@@ -61,8 +62,8 @@ static void expect_err(const struct err *err, const char *code, const char *part
 }
 
 /* conf_load() with the flags given; argv is not const there, as in main(). */
-static int load(struct conf *conf, const char *const *flags, size_t count,
-    struct err *err)
+static int load(
+    struct conf *conf, const char *const *flags, size_t count, struct err *err)
 {
     char *argv[16] = {strdup("test")};
     assert_true(count < ARRAY_LEN(argv));
@@ -145,8 +146,7 @@ static void files_are_read_line_by_line(void **state)
         0644);
     assert_int_equal(conf_load_file(conf, path, &err), 0);
     assert_int_equal(conf_int(conf, "batch.records_max"), 7);
-    assert_string_equal(
-        conf_text(conf, "postgres"), "host=/run dbname=a # b");
+    assert_string_equal(conf_text(conf, "postgres"), "host=/run dbname=a # b");
     assert_false(conf_bool(conf, "is_careful"));
     conf_free(conf);
 }
@@ -187,8 +187,8 @@ static void note_kafka(void *arg, const char *name, const char *value)
 {
     struct seen *seen = arg;
     const size_t used = strlen(seen->text);
-    (void)snprintf(seen->text + used, sizeof(seen->text) - used, "%s=%s;",
-        name, value);
+    (void)snprintf(
+        seen->text + used, sizeof(seen->text) - used, "%s=%s;", name, value);
 }
 
 static void environment_names_are_capitals_with_underscores(void **state)
@@ -283,8 +283,9 @@ static void the_check_finds_what_is_missing_or_open(void **state)
     struct err err = ERR_INIT;
     struct conf *conf = new_conf();
     assert_int_equal(conf_check(conf, &err), -1);
-    expect_err(&err, "MISSING_SETTING", "postgres is not set; give it with "
-                                        "--set postgres=VALUE");
+    expect_err(&err, "MISSING_SETTING",
+        "postgres is not set; give it with "
+        "--set postgres=VALUE");
     expect_err(&err, "MISSING_SETTING", "ACTIONIST_POSTGRES");
     assert_int_equal(conf_set(conf, "kafka.bootstrap.servers", "h:1", &err), 0);
     static const struct {
@@ -297,8 +298,7 @@ static void the_check_finds_what_is_missing_or_open(void **state)
         {"", "postgres is not set"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_int_equal(
-            conf_set(conf, "postgres", rows[i].conninfo, &err), 0);
+        assert_int_equal(conf_set(conf, "postgres", rows[i].conninfo, &err), 0);
         assert_int_equal(conf_check(conf, &err), -1);
         assert_non_null(strstr(err.msg, rows[i].part));
         assert_null(strstr(err.msg, "hidden"));
@@ -337,11 +337,12 @@ static void secrets_are_read_from_private_files_only(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         write_file(path, "pw", rows[i].content, rows[i].mode);
         const int result = conf_read_secret(path, &text, &err);
-        assert_int_equal(result, rows[i].part == NULL ? 0 : -1);
-        if (result == 0) {
+        if (rows[i].part == NULL) {
+            assert_int_equal(result, 0);
             assert_string_equal(text, "s3cret");
             free(text);
         } else {
+            assert_int_equal(result, -1);
             expect_err(&err, "BAD_SECRET_FILE", rows[i].part);
         }
         (void)unlink(path);

@@ -27,8 +27,8 @@ static void set_errno_appends_the_reason(void **state)
     (void)state;
     struct err err = ERR_INIT;
     errno = ENOENT;
-    assert_int_equal(err_set_errno(&err, ERR_FATAL, "OPEN", "open %s", "f"),
-        -1);
+    assert_int_equal(
+        err_set_errno(&err, ERR_FATAL, "OPEN", "open %s", "f"), -1);
     assert_int_equal(err.sys_errno, ENOENT);
     assert_string_equal(err.msg, "open f: No such file or directory");
 }

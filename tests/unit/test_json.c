@@ -148,8 +148,7 @@ static void every_cut_of_a_document_is_refused(void **state)
         enum json_type type = JSON_TYPE_COUNT;
         struct err err = ERR_INIT;
         assert_int_equal(
-            parse_copy(
-                (struct span){.ptr = text, .len = len}, 64, &type, &err),
+            parse_copy((struct span){.ptr = text, .len = len}, 64, &type, &err),
             -1);
     }
     assert_int_equal(parse(text).type, JSON_OBJECT);
@@ -267,10 +266,10 @@ static void root_is_without_the_space_around(void **state)
 static void cursors_walk_objects_and_arrays(void **state)
 {
     (void)state;
-    struct json_cursor cursor = json_enter(
-        parse("{ \"a\" : [1, {\"]\":\"}\"}] ,\"b\\n\":-1.5e3, \"c\":\"\\\"\" }"));
-    static const char *const expected[][2] = {{"a", "[1, {\"]\":\"}\"}]"},
-        {"b\\n", "-1.5e3"}, {"c", "\"\\\"\""}};
+    struct json_cursor cursor = json_enter(parse(
+        "{ \"a\" : [1, {\"]\":\"}\"}] ,\"b\\n\":-1.5e3, \"c\":\"\\\"\" }"));
+    static const char *const expected[][2] = {
+        {"a", "[1, {\"]\":\"}\"}]"}, {"b\\n", "-1.5e3"}, {"c", "\"\\\"\""}};
     struct json_member member;
     for (size_t i = 0; i < ARRAY_LEN(expected); i++) {
         assert_true(json_next(&cursor, &member));
@@ -311,10 +310,10 @@ static void members_are_found_by_decoded_name(void **state)
 static void pointers_find_values(void **state)
 {
     (void)state;
-    const struct json_value root = parse(
-        "{\"foo\":[\"bar\",\"baz\"],\"\":0,\"a/b\":1,\"c%d\":2,\"e^f\":3,"
-        "\"g|h\":4,\"i\\\\j\":5,\"k\\\"l\":6,\" \":7,\"m~n\":8,"
-        "\"d\":{\"e\":[{\"f\":9}]}}");
+    const struct json_value root =
+        parse("{\"foo\":[\"bar\",\"baz\"],\"\":0,\"a/b\":1,\"c%d\":2,\"e^f\":3,"
+              "\"g|h\":4,\"i\\\\j\":5,\"k\\\"l\":6,\" \":7,\"m~n\":8,"
+              "\"d\":{\"e\":[{\"f\":9}]}}");
     static const struct {
         const char *pointer;
         const char *raw; /* NULL: nothing there */
@@ -505,8 +504,8 @@ static void names_are_separated_by_commas(void **state)
     json_put_cstring(&out, "{");
     json_put_name(&out, "d");
     buf_put_str(&out, "1}");
-    assert_string_equal(buf_str(&out),
-        "{\"a\":[{\"b\":\"1970-01-01T00:00:00.000000Z\"}],\"c\":\"{\",\"d\":1}");
+    assert_string_equal(buf_str(&out), "{\"a\":[{\"b\":\"1970-01-01T00:00:00."
+                                       "000000Z\"}],\"c\":\"{\",\"d\":1}");
     buf_fini(&out);
 }
 
@@ -514,7 +513,8 @@ static void utf8_is_judged(void **state)
 {
     (void)state;
     assert_true(utf8_is_valid(SPAN_LIT("")));
-    assert_true(utf8_is_valid(SPAN_LIT("a\xC2\x80\xE0\xA0\x80\xF0\x90\x80\x80")));
+    assert_true(
+        utf8_is_valid(SPAN_LIT("a\xC2\x80\xE0\xA0\x80\xF0\x90\x80\x80")));
     static const char *const wrong[] = {"\x80", "\xC0\x80", "\xC1\xBF",
         "\xE0\x80\xAF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
         "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xC3", "\xFF",

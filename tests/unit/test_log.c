@@ -67,7 +67,7 @@ static bool next_line(struct span *rest, struct json_value *line)
 static void assert_member(
     struct json_value line, const char *name, const char *expected)
 {
-    struct json_value value;
+    struct json_value value = {.type = JSON_NULL};
     if (!json_find(line, name, &value)) {
         fail_msg("no member %s", name);
     }
@@ -93,7 +93,7 @@ static void a_line_is_one_object_in_fixed_order(void **state)
     LOG(WARN, "claim_failed", &fields, "batch of %d", 3);
     capture_end(&capture);
     struct span rest = buf_span(&capture.text);
-    struct json_value line;
+    struct json_value line = {.type = JSON_NULL};
     assert_true(next_line(&rest, &line));
     static const char *const names[] = {"ts", "level", "prog", "pid", "event",
         "action_id", "tenant", "err_code", "err_class", "err", "topic",
@@ -131,7 +131,7 @@ static void levels_below_the_threshold_are_silent(void **state)
     assert_int_equal(log_set_level("info", &err), 0);
     capture_end(&capture);
     struct span rest = buf_span(&capture.text);
-    struct json_value line;
+    struct json_value line = {.type = JSON_NULL};
     struct json_value text;
     assert_true(next_line(&rest, &line));
     assert_member(line, "event", "shown");
@@ -167,7 +167,7 @@ static void broken_and_long_texts_stay_json(void **state)
     LOG(ERROR, "long", &fields, "%s", text);
     capture_end(&capture);
     struct span rest = buf_span(&capture.text);
-    struct json_value line;
+    struct json_value line = {.type = JSON_NULL};
     assert_true(next_line(&rest, &line));
     assert_member(line, "bad", "\xEF\xBF\xBD\xEF\xBF\xBD");
     buf_fini(&capture.text);
@@ -190,9 +190,9 @@ static void repeats_are_cut_off_and_counted(void **state)
     int64_t again = 0;
     int64_t another = 0;
     struct span rest = buf_span(&capture.text);
-    struct json_value line;
+    struct json_value line = {.type = JSON_NULL};
     while (next_line(&rest, &line)) {
-        struct json_value event;
+        struct json_value event = {.type = JSON_NULL};
         assert_true(json_find(line, "event", &event));
         again += json_string_is(event, "again");
         another += json_string_is(event, "another");
@@ -222,13 +222,13 @@ static void what_was_cut_off_is_told_after_the_second(void **state)
     capture_end(&capture);
     assert_true(now_mono_us() < deadline_us);
     struct span rest = buf_span(&capture.text);
-    struct json_value line;
+    struct json_value line = {.type = JSON_NULL};
     while (next_line(&rest, &line)) {
-        struct json_value event;
-        struct json_value of;
+        struct json_value event = {.type = JSON_NULL};
+        struct json_value of = {.type = JSON_NULL};
         assert_true(json_find(line, "event", &event));
-        if (json_string_is(event, "suppressed") &&
-            json_find(line, "of", &of) && json_string_is(of, "flood")) {
+        if (json_string_is(event, "suppressed") && json_find(line, "of", &of) &&
+            json_string_is(of, "flood")) {
             is_told = true;
         }
     }

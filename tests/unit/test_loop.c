@@ -183,8 +183,8 @@ static void a_paused_watch_is_silent_until_wanted(void **state)
     assert_int_equal(pipe(fixture->pipe_fds), 0);
     assert_int_equal(write(fixture->pipe_fds[1], "az", 2), 2);
     fixture->timer = loop_timer_new(&fixture->loop, want_again, fixture);
-    fixture->watch = loop_fd_new(
-        &fixture->loop, fixture->pipe_fds[0], read_byte, fixture);
+    fixture->watch =
+        loop_fd_new(&fixture->loop, fixture->pipe_fds[0], read_byte, fixture);
     loop_fd_want(fixture->watch, UV_READABLE);
     run(fixture);
     assert_int_equal(fixture->calls, 2);
@@ -200,8 +200,8 @@ static void what_is_left_open_is_freed_by_fini(void **state)
     assert_int_equal(pipe(fixture->pipe_fds), 0);
     fixture->timer = loop_timer_new(&fixture->loop, count_and_end, fixture);
     fixture->wake = loop_wake_new(&fixture->loop, count_and_end, fixture);
-    fixture->watch = loop_fd_new(
-        &fixture->loop, fixture->pipe_fds[0], read_byte, fixture);
+    fixture->watch =
+        loop_fd_new(&fixture->loop, fixture->pipe_fds[0], read_byte, fixture);
     loop_fd_want(fixture->watch, UV_READABLE | UV_WRITABLE);
     loop_timer_start(fixture->timer, 1, 1);
     run(fixture);

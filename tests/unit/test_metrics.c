@@ -46,8 +46,8 @@ static void counters_begin_at_zero_and_add_up(void **state)
     metric_add(metric, NULL, 1);
     assert_text_has("\nt_records_total 3\n");
     assert_true(metric_get(metric, NULL) > 2.5);
-    assert_ptr_equal(metric,
-        metric_counter("t_records_total", "Records\\seen.\n", NULL));
+    assert_ptr_equal(
+        metric, metric_counter("t_records_total", "Records\\seen.\n", NULL));
 }
 
 static void gauges_are_set(void **state)
@@ -66,8 +66,8 @@ static void label_values_are_escaped(void **state)
 {
     (void)state;
     struct metric *metric = metric_counter("t_escape_total", "E.", "l");
-    metric_add(metric, "a\"b\\c\nd", 1);
-    assert_text_has("\nt_escape_total{l=\"a\\\"b\\\\c\\nd\"} 1\n");
+    metric_add(metric, "a\"b\\c\nx", 1);
+    assert_text_has("\nt_escape_total{l=\"a\\\"b\\\\c\\nx\"} 1\n");
 }
 
 static void buckets_are_cumulative(void **state)
