@@ -208,19 +208,20 @@ static void what_was_cut_off_is_told_after_the_second(void **state)
     (void)state;
     struct capture capture;
     bool is_told = false;
-    const int64_t deadline_us = now_mono_us() + 30 * US_PER_S;
     capture_begin(&capture);
-    for (int i = 0; i < 25; i++) {
+    /* So many that even a machine that stalls has to cut some off. */
+    for (int i = 0; i < 2000; i++) {
         LOG(INFO, "flood", NULL, "x");
     }
     const int64_t over_us = now_mono_us() + US_PER_S;
     while (now_mono_us() <= over_us) {
         (void)usleep(10000);
     }
-    LOG(INFO, "calm", NULL, "x");
-    LOG(INFO, "calm", NULL, "x");
+    /* One count is told a line, and other tests may have left theirs. */
+    for (int i = 0; i < 5; i++) {
+        LOG(INFO, "calm", NULL, "x");
+    }
     capture_end(&capture);
-    assert_true(now_mono_us() < deadline_us);
     struct span rest = buf_span(&capture.text);
     struct json_value line = {.type = JSON_NULL};
     while (next_line(&rest, &line)) {
