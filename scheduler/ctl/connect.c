@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connect: the command's settings and its connection to Postgres. */
-#include "schema/sql_ctl.h"
 #include "scheduler/ctl/ctl.h"
+#include "schema/sql_ctl.h"
 
 const struct conf_setting CTL_SETTINGS[] = {
     {"postgres.owner", CONF_TEXT, "", 0, 0,

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "common/time.h"
-#include "schema/manifest.h"
-#include "schema/sql_ctl.h"
 #include "scheduler/ctl/commands.h"
 #include "scheduler/ctl/file.h"
 #include "scheduler/ctl/signal.h"
+#include "schema/manifest.h"
+#include "schema/sql_ctl.h"
 
 static int report_added(struct ctl *ctl, const struct manifest *manifest)
 {
@@ -26,16 +26,15 @@ static int report_added(struct ctl *ctl, const struct manifest *manifest)
         (struct span){(const char *)manifest_digest(manifest), SHA256_SIZE});
     snprintf(count, sizeof count, "%zu", manifest_action_count(manifest));
     struct ctl_table *table = ctl_table_new(ctl, columns, ARRAY_LEN(columns));
-    ctl_table_add(table,
-        (const char *[]){manifest_name(manifest), manifest_version(manifest),
-            buf_str(&digest), count});
+    ctl_table_add(
+        table, (const char *[]){manifest_name(manifest),
+                   manifest_version(manifest), buf_str(&digest), count});
     ctl_table_end(table);
     buf_fini(&digest);
     return CTL_DONE;
 }
 
-static int store(
-    struct ctl *ctl, PGconn *conn, const struct manifest *manifest)
+static int store(struct ctl *ctl, PGconn *conn, const struct manifest *manifest)
 {
     int code = CTL_DONE;
     struct pg_params params;
@@ -47,7 +46,7 @@ static int store(
     pg_param_bytea(&params, manifest_text(manifest));
     PGresult *result = ctl_query(conn, SQL_CTL_CONNECTOR_ADD, &params, &code);
     bool is_there = result != NULL &&
-        (pg_get_bool(result, 0, 0) || pg_get_bool(result, 0, 1));
+                    (pg_get_bool(result, 0, 0) || pg_get_bool(result, 0, 1));
     if (is_there) {
         ctl_signal(ctl, "connector", manifest_name(manifest));
         code = report_added(ctl, manifest);

@@ -28,7 +28,7 @@ enum ctl_exit {
 
 struct ctl {
     struct conf *conf;
-    bool is_json;    /* --json: one document or NDJSON on standard output */
+    bool is_json;     /* --json: one document or NDJSON on standard output */
     bool is_terminal; /* standard output is one */
 };
 
@@ -85,7 +85,7 @@ extern const size_t CTL_SETTINGS_COUNT;
  * after an error was printed; then *exit_code says which. */
 PGconn *ctl_connect(struct ctl *ctl, int *exit_code);
 /* Runs one statement of SQL_CTL; NULL after an error was printed. */
-PGresult *ctl_query(PGconn *conn, int statement, struct pg_params *params,
-    int *exit_code);
+PGresult *ctl_query(
+    PGconn *conn, int statement, struct pg_params *params, int *exit_code);
 
 #endif

@@ -13,8 +13,8 @@ int file_read(const char *path, struct buf *out, struct err *err)
     int rc = 0;
     if (file == NULL)
         return err_set_errno(err, ERR_PERMANENT, "FILE", "%s", path);
-    while ((len = fread(chunk, 1, sizeof chunk, file)) > 0 &&
-        !out->is_overflowed)
+    while (
+        (len = fread(chunk, 1, sizeof chunk, file)) > 0 && !out->is_overflowed)
         buf_put(out, chunk, len);
     if (ferror(file))
         rc = err_set_errno(err, ERR_PERMANENT, "FILE", "%s", path);

@@ -9,10 +9,10 @@
 #include "common/crypt.h"
 #include "common/json.h"
 #include "common/time.h"
+#include "scheduler/ctl/commands.h"
 #include "schema/codes.h"
 #include "schema/record.h"
 #include "schema/sql_ctl.h"
-#include "scheduler/ctl/commands.h"
 
 #define MAX_STORY_BYTES ((size_t)8 << 20)
 
@@ -66,9 +66,8 @@ static void put_state(struct buf *out, const PGresult *result)
     json_put_cstring(out, state_text(result));
     if (!pg_is_null(result, 0, COL_WAIT_REASON)) {
         json_put_name(out, "reason");
-        json_put_cstring(out,
-            wait_reason_name(
-                (enum wait_reason)pg_get_int(result, 0, COL_WAIT_REASON)));
+        json_put_cstring(out, wait_reason_name((enum wait_reason)pg_get_int(
+                                  result, 0, COL_WAIT_REASON)));
         json_put_name(out, "due");
         json_put_time(out, pg_get_time(result, 0, COL_WAIT_DUE));
         if (!pg_is_null(result, 0, COL_WAIT_ERROR)) {
@@ -147,9 +146,8 @@ static void print_where(const PGresult *result)
     print_text("state", span_of(state_text(result)));
     if (pg_is_null(result, 0, COL_WAIT_REASON))
         return;
-    print_text("reason",
-        span_of(wait_reason_name(
-            (enum wait_reason)pg_get_int(result, 0, COL_WAIT_REASON))));
+    print_text("reason", span_of(wait_reason_name((enum wait_reason)pg_get_int(
+                             result, 0, COL_WAIT_REASON))));
     print_time("due", pg_get_time(result, 0, COL_WAIT_DUE));
     if (!pg_is_null(result, 0, COL_WAIT_ERROR))
         print_text("error", pg_get_bytes(result, 0, COL_WAIT_ERROR));
@@ -230,8 +228,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
         return show(ctl, id);
     }
     if (tenant == NULL || connector == NULL || key == NULL)
-        return ctl_fail(CTL_USAGE,
-            "get takes an id, or --tenant, --connector and --key");
+        return ctl_fail(
+            CTL_USAGE, "get takes an id, or --tenant, --connector and --key");
     record_id_of_key(span_of(tenant), span_of(connector), span_of(key), id);
     return show(ctl, id);
 }
@@ -240,6 +238,7 @@ const struct command COMMAND_GET = {
     .name = "get",
     .arguments = "[ID]",
     .summary = "Tell what happened to an action",
-    .details = "By id, or by what the id is made of: tenant, connector and key.",
+    .details =
+        "By id, or by what the id is made of: tenant, connector and key.",
     .run = run,
 };

@@ -8,9 +8,9 @@
 
 #include "common/crypt.h"
 #include "common/time.h"
+#include "scheduler/ctl/commands.h"
 #include "schema/record.h"
 #include "schema/sql_ctl.h"
-#include "scheduler/ctl/commands.h"
 
 #define KEY_BYTES 32
 
@@ -24,8 +24,8 @@ static int require_tenant(const char *tenant)
         "--tenant: '%s' is not a name ([a-z0-9][a-z0-9._-]{0,62})", tenant);
 }
 
-static void make_key(char *id, size_t id_size, struct buf *secret,
-    uint8_t digest[SHA256_SIZE])
+static void make_key(
+    char *id, size_t id_size, struct buf *secret, uint8_t digest[SHA256_SIZE])
 {
     uint8_t bytes[KEY_BYTES];
     random_bytes(bytes, sizeof bytes);
@@ -52,14 +52,12 @@ static int add(struct ctl *ctl, PGconn *conn, const char *tenant)
     make_key(id, sizeof id, &secret, digest);
     pg_param_text(&params, span_of(id));
     pg_param_text(&params, span_of(tenant));
-    pg_param_bytea(
-        &params, (struct span){(const char *)digest, sizeof digest});
+    pg_param_bytea(&params, (struct span){(const char *)digest, sizeof digest});
     PGresult *result = ctl_query(conn, SQL_CTL_KEY_ADD, &params, &code);
     if (result != NULL) {
         struct ctl_table *table =
             ctl_table_new(ctl, columns, ARRAY_LEN(columns));
-        ctl_table_add(
-            table, (const char *[]){id, tenant, buf_str(&secret)});
+        ctl_table_add(table, (const char *[]){id, tenant, buf_str(&secret)});
         ctl_table_end(table);
         if (!ctl->is_json)
             fputs("Keep the key: it is shown this once.\n", stderr);
@@ -106,7 +104,8 @@ static int revoke_key(PGconn *conn, const char *id, const char *tenant)
     int code = CTL_DONE;
     struct pg_params params;
     if (id == NULL)
-        return ctl_fail(CTL_USAGE, "which key? `actionist key list` names them");
+        return ctl_fail(
+            CTL_USAGE, "which key? `actionist key list` names them");
     pg_params_init(&params);
     pg_param_text(&params, span_of(id));
     if (tenant != NULL)
@@ -134,7 +133,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
         return code;
     const char *verb = rest[0] != NULL ? rest[0] : "";
     bool is_known = strcmp(verb, "add") == 0 || strcmp(verb, "list") == 0 ||
-        strcmp(verb, "revoke") == 0;
+                    strcmp(verb, "revoke") == 0;
     if (!is_known)
         return ctl_fail(CTL_USAGE, "key takes add, list or revoke");
     PGconn *conn = ctl_connect(ctl, &code);
@@ -154,8 +153,9 @@ const struct command COMMAND_KEY = {
     .name = "key",
     .arguments = "add|list|revoke [ID]",
     .summary = "Make, list and revoke the API keys of tenants",
-    .details = "  key add --tenant T       prints a new key, this once\n"
-               "  key list [--tenant T]    ids, never keys\n"
-               "  key revoke ID            refused by every producer within 1 s",
+    .details =
+        "  key add --tenant T       prints a new key, this once\n"
+        "  key list [--tenant T]    ids, never keys\n"
+        "  key revoke ID            refused by every producer within 1 s",
     .run = run,
 };

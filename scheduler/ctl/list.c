@@ -5,10 +5,10 @@
 
 #include "common/crypt.h"
 #include "common/time.h"
+#include "scheduler/ctl/commands.h"
 #include "schema/codes.h"
 #include "schema/record.h"
 #include "schema/sql_ctl.h"
-#include "scheduler/ctl/commands.h"
 
 #define DEFAULT_LIMIT 50
 #define MAX_LIMIT 10000
@@ -25,18 +25,17 @@ static void add_row(struct ctl_table *table, const PGresult *result, int row)
     char *connector = span_dup(pg_get_bytes(result, row, 2));
     char *action = span_dup(pg_get_bytes(result, row, 3));
     char *code = pg_is_null(result, row, 7)
-        ? NULL
-        : span_dup(pg_get_bytes(result, row, 7));
+                     ? NULL
+                     : span_dup(pg_get_bytes(result, row, 7));
     uuid_format(pg_get_uuid(result, row, 1), id);
     time_format_rfc3339(pg_get_time(result, row, 6), finished);
     snprintf(attempts, sizeof attempts, "%lld",
         (long long)pg_get_int(result, row, 5));
-    snprintf(
-        seq, sizeof seq, "%lld", (long long)pg_get_int(result, row, 0));
-    ctl_table_add(table,
-        (const char *[]){id, connector, action,
-            status_name((enum status)pg_get_int(result, row, 4)), attempts,
-            code, finished, seq});
+    snprintf(seq, sizeof seq, "%lld", (long long)pg_get_int(result, row, 0));
+    ctl_table_add(
+        table, (const char *[]){id, connector, action,
+                   status_name((enum status)pg_get_int(result, row, 4)),
+                   attempts, code, finished, seq});
     free(connector);
     free(action);
     free(code);
@@ -101,13 +100,12 @@ static int run(struct ctl *ctl, int argc, char **argv)
     if (filter.tenant == NULL || !name_is_valid(span_of(filter.tenant)))
         return ctl_fail(CTL_USAGE, "--tenant is required and must be a name");
     if (status != NULL && !status_parse(span_of(status), &filter.status))
-        return ctl_fail(CTL_USAGE, "--status: '%s' is not a terminal status",
-            status);
+        return ctl_fail(
+            CTL_USAGE, "--status: '%s' is not a terminal status", status);
     if (before != NULL && !span_to_int(span_of(before), &filter.before_seq))
         return ctl_fail(CTL_USAGE, "--before takes a number");
-    if (limit != NULL &&
-        (!span_to_int(span_of(limit), &filter.limit) || filter.limit < 1 ||
-            filter.limit > MAX_LIMIT))
+    if (limit != NULL && (!span_to_int(span_of(limit), &filter.limit) ||
+                             filter.limit < 1 || filter.limit > MAX_LIMIT))
         return ctl_fail(CTL_USAGE, "--limit takes 1 to %d", MAX_LIMIT);
     return list(ctl, &filter);
 }

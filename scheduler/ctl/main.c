@@ -43,7 +43,12 @@ static const struct command *find_command(const char *name)
 
 int main(int argc, char **argv)
 {
+    struct err err = ERR_INIT;
     log_init("actionist");
+    /* People read what the command prints; libraries' warnings are repeated
+     * in its errors where they matter. */
+    if (log_set_level("error", &err) != 0)
+        return ctl_fail(CTL_FAILED, "%s", err.msg);
     if (argc < 2) {
         print_help(stderr);
         return CTL_USAGE;
@@ -65,7 +70,6 @@ int main(int argc, char **argv)
         .conf = conf_new("actionist", CTL_SETTINGS, CTL_SETTINGS_COUNT),
         .is_terminal = isatty(STDOUT_FILENO) == 1,
     };
-    struct err err = ERR_INIT;
     int code;
     if (conf_load_env(ctl.conf, &err) != 0)
         code = ctl_fail(CTL_USAGE, "%s", err.msg);

@@ -9,11 +9,16 @@
 #include <string.h>
 
 #include "common/crypt.h"
-#include "schema/migrations.h"
 #include "scheduler/ctl/commands.h"
+#include "schema/migrations.h"
 
 /* Two-number advisory locks of Actionist share the first number ("ACTI"). */
 #define LOCK_SQL "select pg_advisory_lock(1095779393, 1)"
+
+/* As long as it takes, and no notices about what exists already. */
+static const char SESSION_SQL[] =
+    "set lock_timeout = 0; set statement_timeout = 0;"
+    "set client_min_messages = warning";
 
 static const char PREPARE_SQL[] =
     "create schema if not exists actionist;"
@@ -24,14 +29,26 @@ static const char PREPARE_SQL[] =
     "grant usage on schema actionist to actionist_runtime;"
     "grant select on migration to actionist_runtime";
 
+/* Says in one line what went wrong, if anything did. */
+static int check_result(PGconn *conn, const PGresult *result, const char *what)
+{
+    ExecStatusType status = PQresultStatus(result);
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
+        return CTL_DONE;
+    if (PQstatus(conn) != CONNECTION_OK)
+        return ctl_fail(
+            CTL_TRY_LATER, "%s: the connection to Postgres was lost", what);
+    const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    return ctl_fail(CTL_FAILED, "%s: %s", what,
+        message != NULL ? message : "Postgres gave no reason");
+}
+
 static int exec_sql(PGconn *conn, const char *sql, const char *what)
 {
     PGresult *result = PQexec(conn, sql);
-    ExecStatusType status = PQresultStatus(result);
+    int code = check_result(conn, result, what);
     PQclear(result);
-    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
-        return CTL_DONE;
-    return ctl_fail(CTL_FAILED, "%s: %s", what, PQerrorMessage(conn));
+    return code;
 }
 
 static void checksum_of(const struct migration *migration, struct buf *out)
@@ -46,10 +63,11 @@ static int require_runtime_role(PGconn *conn)
 {
     PGresult *result = PQexec(
         conn, "select 1 from pg_roles where rolname = 'actionist_runtime'");
+    int code = check_result(conn, result, "roles");
     bool exists = PQntuples(result) == 1;
     PQclear(result);
-    if (exists)
-        return CTL_DONE;
+    if (exists || code != CTL_DONE)
+        return code;
     return ctl_fail(CTL_FAILED,
         "the role actionist_runtime does not exist; have a superuser run: "
         "create role actionist_runtime login password '...'");
@@ -58,15 +76,15 @@ static int require_runtime_role(PGconn *conn)
 /* Checks what is applied already; *applied is the highest number. */
 static int check_applied(PGconn *conn, int *applied)
 {
-    int code = CTL_DONE;
     struct buf checksum;
     buf_init(&checksum, 2 * SHA256_SIZE + 1);
     PGresult *result =
         PQexec(conn, "select number, checksum from migration order by number");
+    int code = check_result(conn, result, "migrations applied");
     *applied = 0;
     for (int row = 0; row < PQntuples(result) && code == CTL_DONE; row++) {
         int number = (int)strtol(PQgetvalue(result, row, 0), NULL, 10);
-        if ((size_t)number > MIGRATION_COUNT) {
+        if (number < 1 || (size_t)number > MIGRATION_COUNT) {
             code = ctl_fail(CTL_CONFLICT,
                 "the database has migration %d, this program knows up to %zu: "
                 "use a newer actionist",
@@ -97,12 +115,10 @@ static int record_applied(PGconn *conn, const struct migration *migration)
     PGresult *result = PQexecParams(conn,
         "insert into migration (number, name, checksum) values ($1, $2, $3)", 3,
         NULL, values, NULL, NULL, 0);
-    ExecStatusType status = PQresultStatus(result);
+    int code = check_result(conn, result, migration->name);
     PQclear(result);
     buf_fini(&checksum);
-    if (status == PGRES_COMMAND_OK)
-        return CTL_DONE;
-    return ctl_fail(CTL_FAILED, "%s: %s", migration->name, PQerrorMessage(conn));
+    return code;
 }
 
 static int apply(PGconn *conn, const struct migration *migration)
@@ -123,9 +139,7 @@ static int migrate(struct ctl *ctl, PGconn *conn)
     int applied = 0;
     int code = require_runtime_role(conn);
     if (code == CTL_DONE)
-        code = exec_sql(conn, "set lock_timeout = 0", "lock");
-    if (code == CTL_DONE)
-        code = exec_sql(conn, "set statement_timeout = 0", "lock");
+        code = exec_sql(conn, SESSION_SQL, "settings");
     if (code == CTL_DONE)
         code = exec_sql(conn, LOCK_SQL, "lock");
     if (code == CTL_DONE)
@@ -142,9 +156,8 @@ static int migrate(struct ctl *ctl, PGconn *conn)
         if (is_new)
             code = apply(conn, &MIGRATIONS[i]);
         if (code == CTL_DONE)
-            ctl_table_add(table,
-                (const char *[]){number, MIGRATIONS[i].name,
-                    is_new ? "applied" : "there already"});
+            ctl_table_add(table, (const char *[]){number, MIGRATIONS[i].name,
+                                     is_new ? "applied" : "there already"});
     }
     ctl_table_end(table);
     return code;
@@ -168,8 +181,9 @@ const struct command COMMAND_MIGRATE = {
     .name = "migrate",
     .arguments = "",
     .summary = "Bring the database to the schema of this program",
-    .details =
-        "Needs the role that owns the database (setting postgres.owner) and an\n"
-        "existing role actionist_runtime. Safe to run twice and from two places.",
+    .details = "Needs the role that owns the database (setting postgres.owner) "
+               "and an\n"
+               "existing role actionist_runtime. Safe to run twice and from "
+               "two places.",
     .run = run,
 };

@@ -105,7 +105,8 @@ static int read_option(struct ctl *ctl, const struct command *command,
         return CTL_DONE;
     }
     bool takes_value = strcmp(name, "set") == 0 ||
-        strcmp(name, "config") == 0 || (option != NULL && option->text != NULL);
+                       strcmp(name, "config") == 0 ||
+                       (option != NULL && option->text != NULL);
     if (!takes_value)
         return ctl_fail(CTL_USAGE,
             "%s has no option --%s; `actionist %s --help` lists them",

@@ -14,8 +14,8 @@ static void on_delivered(void *arg, enum kafka_delivery delivery,
     *(bool *)arg = delivery == KAFKA_DELIVERED;
 }
 
-static int send_signal(const struct ctl *ctl, const char *kind,
-    const char *name, struct err *err)
+static int send_signal(
+    const struct ctl *ctl, const char *kind, const char *name, struct err *err)
 {
     struct loop loop;
     char topic[256];

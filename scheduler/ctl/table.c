@@ -41,7 +41,7 @@ static bool ends_with(const char *text, const char *end)
 static bool is_number_column(const char *name)
 {
     return ends_with(name, "_ms") || ends_with(name, "_s") ||
-        ends_with(name, "_count") || strcmp(name, "attempts") == 0;
+           ends_with(name, "_count") || strcmp(name, "attempts") == 0;
 }
 
 static void print_json_row(
