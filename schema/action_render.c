@@ -52,43 +52,6 @@ static int unfit(const struct draft *draft, const char *what)
 
 /* -- URL ---------------------------------------------------------------------- */
 
-/* "." or "..", also when its dots are escaped. */
-static bool is_dot_segment(struct span segment)
-{
-    size_t dots = 0;
-    size_t i = 0;
-    while (i < segment.len) {
-        const struct span rest = {
-            .ptr = segment.ptr + i, .len = segment.len - i};
-        if (rest.ptr[0] == '.') {
-            i += 1;
-        } else if (rest.len >= 3 && strncasecmp(rest.ptr, "%2e", 3) == 0) {
-            i += 3;
-        } else {
-            return false;
-        }
-        dots++;
-    }
-    return dots == 1 || dots == 2;
-}
-
-static int check_segments(const struct draft *draft, struct span path)
-{
-    size_t start = 0;
-    for (size_t i = 0; i <= path.len; i++) {
-        if (i < path.len && path.ptr[i] != '/') {
-            continue;
-        }
-        const struct span segment = {.ptr = path.ptr + start, .len = i - start};
-        if (is_dot_segment(segment)) {
-            return unfit(
-                draft, "a segment of the path would be \".\" or \"..\"");
-        }
-        start = i + 1;
-    }
-    return 0;
-}
-
 /* name=value&name=value, both percent-encoded. */
 static int put_fields(struct draft *draft, const struct field_list *list)
 {
@@ -118,11 +81,8 @@ static int render_url(struct draft *draft)
     struct buf *out = draft->storage;
     const size_t start = out->len;
     buf_put_str(out, draft->action->manifest->base.text);
-    const size_t path_start = out->len;
     if (template_put(request->path, TEMPLATE_SEGMENT, draft->record, out,
-            draft->fault) != 0 ||
-        check_segments(
-            draft, span_of_part(draft, part_since(draft, path_start))) != 0) {
+            draft->fault) != 0) {
         return -1;
     }
     if (request->query.count > 0) {
@@ -152,18 +112,6 @@ static void put_header(struct draft *draft, const char *name, const char *value)
     draft->header_count++;
 }
 
-/* Tab is allowed, bytes above 0x7F go out as they are. */
-static bool header_value_is_valid(struct span value)
-{
-    for (size_t i = 0; i < value.len; i++) {
-        const unsigned char c = (unsigned char)value.ptr[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7F) {
-            return false;
-        }
-    }
-    return value.len <= HEADER_VALUE_MAX;
-}
-
 static int render_header(struct draft *draft, const struct field *field)
 {
     struct buf *out = draft->storage;
@@ -171,16 +119,15 @@ static int render_header(struct draft *draft, const struct field *field)
     buf_put_str(out, field->name);
     draft->names[draft->header_count] = part_since(draft, start);
     start = out->len;
-    if (template_put(field->value, TEMPLATE_SCALAR, draft->record, out,
+    if (template_put(field->value, TEMPLATE_HEADER, draft->record, out,
             draft->fault) != 0) {
         return -1;
     }
     const struct part part = part_since(draft, start);
-    if (!header_value_is_valid(span_of_part(draft, part))) {
+    if (part.len > HEADER_VALUE_MAX) {
         return fault_set(draft->fault, CODE_TEMPLATE_INVALID, "/payload",
-            "the header %s would hold a line break, another control "
-            "character or more than %d bytes",
-            field->name, HEADER_VALUE_MAX);
+            "the header %s would have more than %d bytes", field->name,
+            HEADER_VALUE_MAX);
     }
     draft->values[draft->header_count] = part;
     draft->header_count++;

@@ -134,6 +134,26 @@ static bool path_text_is_plain(struct span text)
     return true;
 }
 
+/* A segment "." or "..": values cannot make one, they are checked alone. */
+static bool path_has_dots(const struct template *template)
+{
+    struct buf path; /* with x for each placeholder, and a slash at the end */
+    buf_init(&path, MAX_PATH * 2);
+    for (size_t i = 0; i < template_piece_count(template); i++) {
+        const struct span fixed = template_fixed(template, i);
+        if (fixed.ptr == NULL) {
+            buf_put_char(&path, 'x');
+        } else {
+            buf_put_span(&path, fixed);
+        }
+    }
+    buf_put_char(&path, '/');
+    const bool has_dots = strstr(buf_str(&path), "/./") != NULL ||
+                          strstr(buf_str(&path), "/../") != NULL;
+    buf_fini(&path);
+    return has_dots;
+}
+
 static int load_path(const struct load *load, void *target,
     struct json_value value, const struct path *path)
 {
@@ -157,6 +177,9 @@ static int load_path(const struct load *load, void *target,
                 "may have only plain characters beside placeholders (a "
                 "query goes to `query`)");
         }
+    }
+    if (path_has_dots(template)) {
+        return load_refuse(load, path, "must not have a segment . or ..");
     }
     request->path = template;
     return 0;

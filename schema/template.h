@@ -29,9 +29,11 @@ size_t template_piece_count(const struct template *template);
 struct span template_fixed(const struct template *template, size_t index);
 
 enum template_use {
-    TEMPLATE_SEGMENT, /* values percent-encoded and not empty; fixed text as is */
-    TEMPLATE_SCALAR, /* values must be string, number, true or false */
-    TEMPLATE_TEXT    /* other values become their JSON text */
+    TEMPLATE_SEGMENT, /* of a path: values percent-encoded, not empty, not "."
+                         or ".."; fixed text as it is */
+    TEMPLATE_SCALAR,  /* values must be string, number, true or false */
+    TEMPLATE_HEADER,  /* the same, without control characters but tab */
+    TEMPLATE_TEXT     /* other values become their JSON text */
 };
 
 /* Appends the text. -1: TEMPLATE_INVALID with the pointer of the member that

@@ -109,19 +109,41 @@ static int put_value(const struct piece *piece, enum template_use use,
     return put_own(piece, record, out, fault);
 }
 
-static int put_segment(const struct piece *piece, const struct record *record,
-    struct buf *out, struct fault *fault)
+/* What a value must not be where it goes; NULL: it is fine. */
+static const char *objection(enum template_use use, struct span text)
+{
+    if (use == TEMPLATE_SEGMENT) {
+        return text.len == 0 || span_is(text, ".") || span_is(text, "..")
+                   ? "must not be empty, \".\" or \"..\" in a path"
+                   : NULL;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        const unsigned char c = (unsigned char)text.ptr[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7F) {
+            return "must not have line breaks or other control characters "
+                   "in a header";
+        }
+    }
+    return NULL;
+}
+
+/* A value that is looked at before it goes out. */
+static int put_checked(const struct piece *piece, enum template_use use,
+    const struct record *record, struct buf *out, struct fault *fault)
 {
     struct buf text;
     buf_init(&text, out->max);
-    int result = put_value(piece, TEMPLATE_SEGMENT, record, &text, fault);
-    if (result == 0 && text.len == 0) {
-        result = misfit(fault, piece, "must not be empty in a path");
-    }
+    int result = put_value(piece, use, record, &text, fault);
     if (result == 0) {
-        percent_put(out, buf_span(&text));
-        out->is_overflowed = out->is_overflowed || text.is_overflowed;
+        const char *what = objection(use, buf_span(&text));
+        result = what == NULL ? 0 : misfit(fault, piece, what);
     }
+    if (result == 0 && use == TEMPLATE_SEGMENT) {
+        percent_put(out, buf_span(&text));
+    } else if (result == 0) {
+        buf_put_span(out, buf_span(&text));
+    }
+    out->is_overflowed = out->is_overflowed || text.is_overflowed;
     buf_fini(&text);
     return result;
 }
@@ -134,8 +156,8 @@ int template_put(const struct template *template, enum template_use use,
         int result = 0;
         if (piece->kind == PIECE_FIXED) {
             buf_put_span(out, piece->text);
-        } else if (use == TEMPLATE_SEGMENT) {
-            result = put_segment(piece, record, out, fault);
+        } else if (use == TEMPLATE_SEGMENT || use == TEMPLATE_HEADER) {
+            result = put_checked(piece, use, record, out, fault);
         } else {
             result = put_value(piece, use, record, out, fault);
         }

@@ -208,6 +208,8 @@ static const struct row bad_rows[] = {
     {PATHED("charges"), CODE_INVALID_MEMBER, "/actions/a/request/path"},
     {PATHED(""), CODE_INVALID_MEMBER, "/actions/a/request/path"},
     {PATHED("{{payload.a}}"), CODE_INVALID_MEMBER, "/actions/a/request/path"},
+    {PATHED("/a/.."), CODE_INVALID_MEMBER, "/actions/a/request/path"},
+    {PATHED("/./a"), CODE_INVALID_MEMBER, "/actions/a/request/path"},
     {PATHED("/a?b=c"), CODE_INVALID_MEMBER, "/actions/a/request/path"},
     {PATHED("/a#b"), CODE_INVALID_MEMBER, "/actions/a/request/path"},
     {PATHED("/a b"), CODE_INVALID_MEMBER, "/actions/a/request/path"},
