@@ -64,8 +64,9 @@ void connector_cache_put_known(
     for (size_t i = 0; i < BUCKET_COUNT; i++) {
         const struct version *at = cache->by_digest[i];
         for (; at != NULL; at = at->next_by_digest) {
-            pg_array_bytes(params, (struct span){.ptr = (const char *)at->digest,
-                                       .len = SHA256_SIZE});
+            pg_array_bytes(
+                params, (struct span){.ptr = (const char *)at->digest,
+                            .len = SHA256_SIZE});
         }
     }
     pg_array_end(params);
@@ -81,8 +82,7 @@ static struct version *find_digest(
     return at;
 }
 
-static void add_by_name(
-    struct connector_cache *cache, struct version *version)
+static void add_by_name(struct connector_cache *cache, struct version *version)
 {
     struct version **link =
         &cache->by_name[name_bucket(manifest_name(version->manifest))];

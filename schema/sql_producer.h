@@ -6,11 +6,7 @@
 #include "common/pg.h"
 
 /* On the connection that reserves; one batch is both statements. */
-enum sql_reserve {
-    SQL_RESERVE_INSERT,
-    SQL_RESERVE_READ,
-    SQL_RESERVE_COUNT
-};
+enum sql_reserve { SQL_RESERVE_INSERT, SQL_RESERVE_READ, SQL_RESERVE_COUNT };
 extern const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT];
 
 /* Columns of SQL_RESERVE_READ; the last two may be null. */

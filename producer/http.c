@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "producer/http.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "producer/actions.h"
+#include "producer/health.h"
+#include "producer/keys.h"
+#include "producer/producer.h"
+#include "producer/reply.h"
+#include "producer/wait.h"
+
+struct route {
+    const char *method;
+    const char *path; /* one that ends in a slash: what is below it */
+    const char *name; /* in metrics */
+    /* One of the two: for anybody, or for callers with a key. */
+    void (*open)(struct producer *producer, struct http_request *request);
+    void (*handler)(struct exchange *exchange);
+};
+
+static const struct route ROUTES[] = {
+    {"POST", "/v1/actions", "actions_post", NULL, actions_post},
+    {"GET", "/v1/actions/", "actions_get", NULL, wait_get},
+    {"GET", "/healthz", "healthz", health_live, NULL},
+    {"GET", "/readyz", "readyz", health_ready, NULL},
+    {"GET", "/metrics", "metrics", health_metrics, NULL},
+};
+
+static bool path_is(const struct route *route, const char *path)
+{
+    const size_t len = strlen(route->path);
+    if (route->path[len - 1] != '/') {
+        return strcmp(route->path, path) == 0;
+    }
+    return strncmp(route->path, path, len) == 0 && path[len] != '\0' &&
+           strchr(path + len, '/') == NULL;
+}
+
+static void refuse_path(struct producer *producer, struct http_request *request,
+    const char *allowed)
+{
+    if (allowed != NULL) {
+        http_reply_header(request, "Allow", allowed);
+        reply_problem(&producer->stats, request, 405, CODE_METHOD_NOT_ALLOWED,
+            NULL, NULL);
+    } else {
+        reply_problem(
+            &producer->stats, request, 404, CODE_NOT_FOUND, NULL, NULL);
+    }
+}
+
+static void go(struct producer *producer, struct http_request *request,
+    const struct route *route)
+{
+    if (route->open != NULL) {
+        route->open(producer, request);
+        return;
+    }
+    struct exchange *exchange = exchange_open(producer, request, route->name);
+    exchange->handler = route->handler;
+    keys_authenticate(exchange);
+}
+
+void http_on_request(void *owner, struct http_request *request)
+{
+    struct producer *producer = owner;
+    const char *expect = http_header(request, "Expect");
+    if (expect != NULL && strcasecmp(expect, "100-continue") != 0) {
+        reply_problem(&producer->stats, request, 417, CODE_BAD_REQUEST, NULL,
+            "the only expectation that can be met is 100-continue");
+        return;
+    }
+    const char *allowed = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(ROUTES); i++) {
+        if (!path_is(&ROUTES[i], http_path(request))) {
+            continue;
+        }
+        if (strcmp(ROUTES[i].method, http_method(request)) == 0) {
+            go(producer, request, &ROUTES[i]);
+            return;
+        }
+        allowed = ROUTES[i].method;
+    }
+    refuse_path(producer, request, allowed);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats: the producer's metrics, made once a process; see README.md. */
+#ifndef STATS_H
+#define STATS_H
+
+#include "common/metrics.h"
+
+struct stats {
+    struct metric *answers;      /* by HTTP status */
+    struct metric *problems;     /* by code */
+    struct metric *seconds;      /* from a request to its answer, by route */
+    struct metric *reservations; /* by verdict */
+    struct metric *batch_size;
+    struct metric *produced; /* records, by how their delivery ended */
+    struct metric *requests; /* open now */
+    struct metric *waiters;  /* GETs that wait for an outcome */
+    struct metric *ready;
+};
+
+void stats_init(struct stats *stats);
+
+#endif
