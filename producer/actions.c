@@ -7,7 +7,7 @@
 
 #include "common/log.h"
 #include "common/time.h"
-#include "producer/connectors.h"
+#include "producer/manifests.h"
 #include "producer/producer.h"
 #include "producer/trace.h"
 
@@ -131,7 +131,7 @@ void actions_post(struct exchange *exchange)
         exchange_free(exchange);
         return;
     }
-    connectors_judge(exchange, reserve_it);
+    manifests_judge(exchange, reserve_it);
 }
 
 /* -- the record ------------------------------------------------------------ */
@@ -174,7 +174,7 @@ static void on_delivered(void *arg, enum kafka_delivery delivery,
     struct actions *actions = exchange->producer->actions;
     (void)partition;
     (void)offset;
-    metric_add(actions->producer->stats.produced, delivery_name(delivery), 1);
+    metric_add(actions->producer->meters.produced, delivery_name(delivery), 1);
     actions->failed_at_us = delivery == KAFKA_DELIVERED ? 0 : now_mono_us();
     if (delivery != KAFKA_DELIVERED) {
         LOG(WARN, "produce_failed",

@@ -87,20 +87,20 @@ static struct http_request *finish(struct exchange *exchange)
     struct http_request *request = exchange->request;
     const int64_t took_us = now_mono_us() - exchange->began_us;
     exchange->request = NULL;
-    metric_observe(exchange->producer->stats.seconds, exchange->route,
+    metric_observe(exchange->producer->meters.seconds, exchange->route,
         (double)took_us / (double)US_PER_S);
     return request;
 }
 
 void exchange_json(struct exchange *exchange, unsigned status, struct span body)
 {
-    reply_body(&exchange->producer->stats, finish(exchange), status,
+    reply_body(&exchange->producer->meters, finish(exchange), status,
         "application/json", body);
 }
 
 void exchange_fault(struct exchange *exchange, const struct fault *fault)
 {
-    reply_fault(&exchange->producer->stats, finish(exchange), fault);
+    reply_fault(&exchange->producer->meters, finish(exchange), fault);
 }
 
 void exchange_unavailable(struct exchange *exchange)

@@ -3,15 +3,15 @@
 
 #include "common/json.h"
 #include "producer/actions.h"
-#include "producer/connectors.h"
 #include "producer/keys.h"
+#include "producer/manifests.h"
 #include "producer/reply.h"
 
 #define METRICS_MAX ((size_t)4 << 20)
 
 void health_live(struct producer *producer, struct http_request *request)
 {
-    reply_body(&producer->stats, request, 200, "application/json",
+    reply_body(&producer->meters, request, 200, "application/json",
         SPAN_LIT("{\"status\":\"ok\"}\n"));
 }
 
@@ -27,7 +27,7 @@ static bool put_missing(const struct producer *producer, struct buf *out)
         {"postgres", pg_is_up(producer->reserve_db) &&
                          pg_is_up(producer->look_db) &&
                          keys_are_fresh(producer->keys)},
-        {"connectors", connectors_are_read(producer->connectors)},
+        {"connectors", manifests_are_read(producer->manifests)},
     };
     bool is_any = false;
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
@@ -49,10 +49,10 @@ void health_ready(struct producer *producer, struct http_request *request)
     buf_put_str(&body, "]}\n");
     if (is_any) {
         http_reply_header(request, "Retry-After", REPLY_RETRY_AFTER_S);
-        reply_body(&producer->stats, request, 503, "application/json",
+        reply_body(&producer->meters, request, 503, "application/json",
             buf_span(&body));
     } else {
-        reply_body(&producer->stats, request, 200, "application/json",
+        reply_body(&producer->meters, request, 200, "application/json",
             SPAN_LIT("{\"status\":\"ready\"}\n"));
     }
     buf_fini(&body);
@@ -65,11 +65,11 @@ void health_metrics(struct producer *producer, struct http_request *request)
     buf_init(&body, METRICS_MAX);
     buf_init(&missing, 512);
     metric_set(
-        producer->stats.ready, NULL, put_missing(producer, &missing) ? 0 : 1);
+        producer->meters.ready, NULL, put_missing(producer, &missing) ? 0 : 1);
     metric_set(
-        producer->stats.requests, NULL, (double)producer->exchanges.count);
+        producer->meters.requests, NULL, (double)producer->exchanges.count);
     metrics_format(&body);
-    reply_body(&producer->stats, request, 200, "text/plain; version=0.0.4",
+    reply_body(&producer->meters, request, 200, "text/plain; version=0.0.4",
         buf_span(&body));
     buf_fini(&missing);
     buf_fini(&body);

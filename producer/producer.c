@@ -6,10 +6,10 @@
 #include "common/log.h"
 #include "common/time.h"
 #include "producer/actions.h"
-#include "producer/connectors.h"
-#include "producer/http.h"
 #include "producer/keys.h"
+#include "producer/manifests.h"
 #include "producer/reserve.h"
+#include "producer/routes.h"
 #include "producer/wait.h"
 #include "schema/migrations.h"
 #include "schema/sql_producer.h"
@@ -136,7 +136,7 @@ static int open_listener(struct producer *producer, struct err *err)
         .body_timeout_s = (unsigned)conf_int(conf, "http.body_timeout_s"),
     };
     producer->http = http_server_open(
-        producer->loop, &options, http_on_request, producer, err);
+        producer->loop, &options, routes_on_request, producer, err);
     if (producer->http == NULL) {
         return -1;
     }
@@ -151,7 +151,7 @@ int producer_open(struct producer *producer, struct loop *loop,
     const struct conf *conf, struct err *err)
 {
     *producer = (struct producer){.loop = loop, .conf = conf};
-    stats_init(&producer->stats);
+    meters_init(&producer->meters);
     raise_descriptor_limit();
     if (check_world(conf, err) != 0) {
         return -1;
@@ -163,7 +163,7 @@ int producer_open(struct producer *producer, struct loop *loop,
     open_databases(producer);
     exchanges_open(producer);
     producer->keys = keys_open(producer);
-    producer->connectors = connectors_open(producer);
+    producer->manifests = manifests_open(producer);
     producer->reserve = reserve_open(producer, actions_on_reserved);
     producer->actions = actions_open(producer);
     producer->wait = wait_open(producer);
@@ -219,7 +219,7 @@ void producer_close(struct producer *producer)
     loop_timer_free(producer->drain_timer);
     wait_close(producer->wait);
     reserve_close(producer->reserve);
-    connectors_close(producer->connectors);
+    manifests_close(producer->manifests);
     keys_close(producer->keys);
     exchanges_close(producer);
     actions_close(producer->actions);

@@ -13,7 +13,7 @@
 #include "common/loop.h"
 #include "common/pg.h"
 #include "producer/exchange.h"
-#include "producer/stats.h"
+#include "producer/meters.h"
 
 struct producer {
     struct loop *loop;
@@ -22,10 +22,10 @@ struct producer {
     struct pg *look_db;    /* everything that only reads */
     struct kafka_producer *kafka;
     struct http_server *http;
-    struct stats stats;
+    struct meters meters;
     struct exchanges exchanges;
     struct keys *keys;
-    struct connectors *connectors;
+    struct manifests *manifests;
     struct reserve *reserve;
     struct actions *actions;
     struct wait *wait;

@@ -3,25 +3,25 @@
 
 #include <stdio.h>
 
-static void count_status(const struct stats *stats, unsigned status)
+static void count_status(const struct meters *meters, unsigned status)
 {
     char text[12];
     (void)snprintf(text, sizeof(text), "%u", status); /* always fits */
-    metric_add(stats->answers, text, 1);
+    metric_add(meters->answers, text, 1);
 }
 
-void reply_body(const struct stats *stats, struct http_request *request,
+void reply_body(const struct meters *meters, struct http_request *request,
     unsigned status, const char *content_type, struct span body)
 {
-    count_status(stats, status);
+    count_status(meters, status);
     http_reply(request, status, content_type, body);
 }
 
-void reply_problem(const struct stats *stats, struct http_request *request,
+void reply_problem(const struct meters *meters, struct http_request *request,
     unsigned status, enum code code, const char *pointer, const char *detail)
 {
-    count_status(stats, status);
-    metric_add(stats->problems, code_name(code), 1);
+    count_status(meters, status);
+    metric_add(meters->problems, code_name(code), 1);
     if (status == 503) {
         http_reply_header(request, "Retry-After", REPLY_RETRY_AFTER_S);
     }
@@ -33,10 +33,10 @@ void reply_problem(const struct stats *stats, struct http_request *request,
         detail == NULL ? code_text(code) : detail);
 }
 
-void reply_fault(const struct stats *stats, struct http_request *request,
+void reply_fault(const struct meters *meters, struct http_request *request,
     const struct fault *fault)
 {
-    reply_problem(stats, request, code_http_status(fault->code), fault->code,
+    reply_problem(meters, request, code_http_status(fault->code), fault->code,
         fault->pointer[0] == '\0' ? NULL : fault->pointer,
         fault->detail[0] == '\0' ? NULL : fault->detail);
 }

@@ -103,7 +103,7 @@ static void hand_back(
         return;
     }
     reserve->batch[at] = NULL;
-    metric_add(reserve->producer->stats.reservations, VERDICTS[verdict], 1);
+    metric_add(reserve->producer->meters.reservations, VERDICTS[verdict], 1);
     reserve->done(exchange, verdict);
 }
 
@@ -229,7 +229,7 @@ static void flush(struct reserve *reserve)
         return;
     }
     metric_observe(
-        producer->stats.batch_size, NULL, (double)reserve->batch_count);
+        producer->meters.batch_size, NULL, (double)reserve->batch_count);
     struct pg_params params;
     pg_params_init(&params);
     pg_begin(producer->reserve_db);

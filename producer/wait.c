@@ -159,7 +159,7 @@ static void keep_waiting(struct wait *wait, struct exchange *exchange)
 {
     push(&wait->waiting, exchange);
     metric_set(
-        wait->producer->stats.waiters, NULL, (double)wait->waiting.count);
+        wait->producer->meters.waiters, NULL, (double)wait->waiting.count);
     if (!wait->is_ticking && !loop_timer_is_active(wait->tick)) {
         loop_timer_start(wait->tick, TICK_MS, 0);
     }
@@ -279,7 +279,7 @@ static void take_finished(struct wait *wait, const PGresult *rows)
 static void end_tick(struct wait *wait)
 {
     metric_set(
-        wait->producer->stats.waiters, NULL, (double)wait->waiting.count);
+        wait->producer->meters.waiters, NULL, (double)wait->waiting.count);
     if (wait->waiting.first != NULL && !wait->producer->is_closing) {
         loop_timer_start(wait->tick, TICK_MS, 0);
     }

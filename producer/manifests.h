@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connectors: judges a request by the manifest of its connector, the newest
+ * manifests: judges a request by the manifest of its connector, the newest
  * version that is registered. A refusal is only given by manifests that were
  * read after the request came in, so a connector that was just added counts.
  */
-#ifndef CONNECTORS_H
-#define CONNECTORS_H
+#ifndef MANIFESTS_H
+#define MANIFESTS_H
 
 #include "producer/exchange.h"
 
-struct connectors;
+struct manifests;
 
-struct connectors *connectors_open(struct producer *producer);
-void connectors_close(struct connectors *connectors); /* NULL allowed */
+struct manifests *manifests_open(struct producer *producer);
+void manifests_close(struct manifests *manifests); /* NULL allowed */
 
 /* Calls next now or later; or answers 422 or 503 and frees the exchange. */
-void connectors_judge(
+void manifests_judge(
     struct exchange *exchange, void (*next)(struct exchange *exchange));
 
-bool connectors_are_read(const struct connectors *connectors);
+bool manifests_are_read(const struct manifests *manifests);
 
 #endif

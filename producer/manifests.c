@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "producer/connectors.h"
+#include "producer/manifests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 enum { READ_EVERY_MS = 1000, READ_APART_MS = 20 };
 #define MAX_RENDERED ((size_t)4 << 20)
 
-struct connectors {
+struct manifests {
     struct producer *producer;
     struct connector_cache *cache;
     struct refresh *refresh;
@@ -23,8 +23,7 @@ struct connectors {
 
 static void read_rows(void *owner);
 
-static void take_row(
-    struct connectors *connectors, const PGresult *rows, int row)
+static void take_row(struct manifests *manifests, const PGresult *rows, int row)
 {
     struct fault fault = FAULT_INIT;
     const struct span digest = pg_get_bytes(rows, row, CONNECTOR_CACHE_DIGEST);
@@ -32,7 +31,7 @@ static void take_row(
         return; /* the table's CHECK forbids it */
     }
     const int64_t number = pg_get_int(rows, row, CONNECTOR_CACHE_NUMBER);
-    if (connector_cache_add(connectors->cache, number,
+    if (connector_cache_add(manifests->cache, number,
             (const uint8_t *)digest.ptr,
             pg_get_bytes(rows, row, CONNECTOR_CACHE_MANIFEST), &fault) != 0) {
         LOG(ERROR, "manifest_refused",
@@ -46,75 +45,75 @@ static void take_row(
 
 static void on_rows(void *arg, const struct pg_outcome *outcome)
 {
-    struct connectors *connectors = arg;
+    struct manifests *manifests = arg;
     if (outcome->end != PG_DONE) {
-        refresh_end(connectors->refresh, false);
+        refresh_end(manifests->refresh, false);
         return;
     }
     const PGresult *rows = outcome->results[0];
     for (int row = 0; row < pg_rows(rows); row++) {
-        take_row(connectors, rows, row);
+        take_row(manifests, rows, row);
     }
     if (pg_rows(rows) < CONNECTOR_CACHE_ROWS) {
-        refresh_end(connectors->refresh, true);
-    } else if (connector_cache_is_full(connectors->cache)) {
-        LOG(ERROR, "connectors_full", NULL,
+        refresh_end(manifests->refresh, true);
+    } else if (connector_cache_is_full(manifests->cache)) {
+        LOG(ERROR, "manifests_full", NULL,
             "too many versions of connectors: newer ones are not read");
-        refresh_end(connectors->refresh, true);
-    } else if (connectors->producer->is_closing) {
-        refresh_end(connectors->refresh, false);
+        refresh_end(manifests->refresh, true);
+    } else if (manifests->producer->is_closing) {
+        refresh_end(manifests->refresh, false);
     } else {
-        read_rows(connectors);
+        read_rows(manifests);
     }
 }
 
 static void read_rows(void *owner)
 {
-    struct connectors *connectors = owner;
+    struct manifests *manifests = owner;
     struct pg_params params;
     pg_params_init(&params);
-    connector_cache_put_known(connectors->cache, &params);
-    pg_run(connectors->producer->look_db, SQL_LOOK_CONNECTORS, &params, on_rows,
-        connectors);
+    connector_cache_put_known(manifests->cache, &params);
+    pg_run(manifests->producer->look_db, SQL_LOOK_CONNECTORS, &params, on_rows,
+        manifests);
     pg_params_fini(&params);
 }
 
-struct connectors *connectors_open(struct producer *producer)
+struct manifests *manifests_open(struct producer *producer)
 {
-    struct connectors *connectors = mem_zalloc(1, sizeof(*connectors));
-    connectors->producer = producer;
-    connectors->cache = connector_cache_new();
-    buf_init(&connectors->rendered, MAX_RENDERED);
-    connectors->refresh = refresh_open(
+    struct manifests *manifests = mem_zalloc(1, sizeof(*manifests));
+    manifests->producer = producer;
+    manifests->cache = connector_cache_new();
+    buf_init(&manifests->rendered, MAX_RENDERED);
+    manifests->refresh = refresh_open(
         producer->loop, &(struct refresh_options){.every_ms = READ_EVERY_MS,
                             .apart_ms = READ_APART_MS,
                             .read = read_rows,
-                            .owner = connectors});
-    return connectors;
+                            .owner = manifests});
+    return manifests;
 }
 
-void connectors_close(struct connectors *connectors)
+void manifests_close(struct manifests *manifests)
 {
-    if (connectors != NULL) {
-        refresh_close(connectors->refresh);
-        connector_cache_free(connectors->cache);
-        buf_fini(&connectors->rendered);
-        free(connectors);
+    if (manifests != NULL) {
+        refresh_close(manifests->refresh);
+        connector_cache_free(manifests->cache);
+        buf_fini(&manifests->rendered);
+        free(manifests);
     }
 }
 
-bool connectors_are_read(const struct connectors *connectors)
+bool manifests_are_read(const struct manifests *manifests)
 {
-    return refresh_since_us(connectors->refresh) != 0;
+    return refresh_since_us(manifests->refresh) != 0;
 }
 
 /* -- judging --------------------------------------------------------------- */
 
-static int judge(struct connectors *connectors, const struct record *record,
+static int judge(struct manifests *manifests, const struct record *record,
     struct fault *fault)
 {
     const struct manifest *manifest =
-        connector_cache_find(connectors->cache, record->connector);
+        connector_cache_find(manifests->cache, record->connector);
     if (manifest == NULL) {
         return fault_set(fault, CODE_UNKNOWN_CONNECTOR, "/connector",
             "no connector is named \"%s\"", record->connector);
@@ -130,8 +129,8 @@ static int judge(struct connectors *connectors, const struct record *record,
         return -1;
     }
     struct call call;
-    buf_clear(&connectors->rendered);
-    return action_render(action, record, &connectors->rendered, &call, fault);
+    buf_clear(&manifests->rendered);
+    return action_render(action, record, &manifests->rendered, &call, fault);
 }
 
 static void on_refreshed(void *arg, bool is_read)
@@ -143,24 +142,24 @@ static void on_refreshed(void *arg, bool is_read)
         exchange_unavailable(exchange);
         exchange_free(exchange);
     } else {
-        connectors_judge(exchange, exchange->handler);
+        manifests_judge(exchange, exchange->handler);
     }
 }
 
-void connectors_judge(
+void manifests_judge(
     struct exchange *exchange, void (*next)(struct exchange *exchange))
 {
-    struct connectors *connectors = exchange->producer->connectors;
+    struct manifests *manifests = exchange->producer->manifests;
     struct fault fault = FAULT_INIT;
     exchange->handler = next;
-    if (judge(connectors, &exchange->record, &fault) == 0) {
+    if (judge(manifests, &exchange->record, &fault) == 0) {
         next(exchange);
-    } else if (refresh_since_us(connectors->refresh) >= exchange->began_us) {
+    } else if (refresh_since_us(manifests->refresh) >= exchange->began_us) {
         exchange_fault(exchange, &fault);
         exchange_free(exchange);
     } else {
         exchange->refresh.done = on_refreshed;
         exchange->refresh.arg = exchange;
-        refresh_wait(connectors->refresh, &exchange->refresh);
+        refresh_wait(manifests->refresh, &exchange->refresh);
     }
 }

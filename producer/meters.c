@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "producer/stats.h"
+#include "producer/meters.h"
 
 #include "common/err.h"
 
@@ -9,25 +9,25 @@ static const double SECONDS[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
     0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 static const double SIZES[] = {1, 2, 5, 10, 20, 50, 100, 200, 512};
 
-void stats_init(struct stats *stats)
+void meters_init(struct meters *meters)
 {
-    stats->answers = metric_counter(
+    meters->answers = metric_counter(
         NAME("answers_total"), "Answers by HTTP status.", "status");
-    stats->problems = metric_counter(
+    meters->problems = metric_counter(
         NAME("problems_total"), "Refused requests by code.", "code");
-    stats->seconds = metric_histogram(NAME("request_seconds"),
+    meters->seconds = metric_histogram(NAME("request_seconds"),
         "From a whole request to its answer.", "route", SECONDS,
         ARRAY_LEN(SECONDS));
-    stats->reservations = metric_counter(NAME("reservations_total"),
+    meters->reservations = metric_counter(NAME("reservations_total"),
         "Idempotency keys reserved, by verdict.", "verdict");
-    stats->batch_size = metric_histogram(NAME("reservation_batch_size"),
+    meters->batch_size = metric_histogram(NAME("reservation_batch_size"),
         "Reservations of one commit.", NULL, SIZES, ARRAY_LEN(SIZES));
-    stats->produced = metric_counter(NAME("records_total"),
+    meters->produced = metric_counter(NAME("records_total"),
         "Records produced, by how their delivery ended.", "delivery");
-    stats->requests = metric_gauge(
+    meters->requests = metric_gauge(
         NAME("requests"), "Requests that have no answer yet.", NULL);
-    stats->waiters = metric_gauge(
+    meters->waiters = metric_gauge(
         NAME("waiters"), "Requests that wait for an outcome.", NULL);
-    stats->ready = metric_gauge(
+    meters->ready = metric_gauge(
         NAME("ready"), "1 while the producer can accept actions.", NULL);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats: the producer's metrics, made once a process; see README.md. */
-#ifndef STATS_H
-#define STATS_H
+/* meters: the producer's metrics, made once a process; see README.md. */
+#ifndef METERS_H
+#define METERS_H
 
 #include "common/metrics.h"
 
-struct stats {
+struct meters {
     struct metric *answers;      /* by HTTP status */
     struct metric *problems;     /* by code */
     struct metric *seconds;      /* from a request to its answer, by route */
@@ -17,6 +17,6 @@ struct stats {
     struct metric *ready;
 };
 
-void stats_init(struct stats *stats);
+void meters_init(struct meters *meters);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "producer/http.h"
+#include "producer/routes.h"
 
 #include <string.h>
 #include <strings.h>
@@ -43,11 +43,11 @@ static void refuse_path(struct producer *producer, struct http_request *request,
 {
     if (allowed != NULL) {
         http_reply_header(request, "Allow", allowed);
-        reply_problem(&producer->stats, request, 405, CODE_METHOD_NOT_ALLOWED,
+        reply_problem(&producer->meters, request, 405, CODE_METHOD_NOT_ALLOWED,
             NULL, NULL);
     } else {
         reply_problem(
-            &producer->stats, request, 404, CODE_NOT_FOUND, NULL, NULL);
+            &producer->meters, request, 404, CODE_NOT_FOUND, NULL, NULL);
     }
 }
 
@@ -63,12 +63,12 @@ static void go(struct producer *producer, struct http_request *request,
     keys_authenticate(exchange);
 }
 
-void http_on_request(void *owner, struct http_request *request)
+void routes_on_request(void *owner, struct http_request *request)
 {
     struct producer *producer = owner;
     const char *expect = http_header(request, "Expect");
     if (expect != NULL && strcasecmp(expect, "100-continue") != 0) {
-        reply_problem(&producer->stats, request, 417, CODE_BAD_REQUEST, NULL,
+        reply_problem(&producer->meters, request, 417, CODE_BAD_REQUEST, NULL,
             "the only expectation that can be met is 100-continue");
         return;
     }
