@@ -4,8 +4,6 @@
  * one buffer that may move while it grows, so they are kept as offsets until
  * everything is there.
  */
-#include <string.h>
-
 #include "schema/manifest_internal.h"
 
 #define USER_AGENT "actionist/1"
