@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * egress: which addresses a call may reach. Pure decisions, no I/O; resolving
- * is resolve.h, and http_call.h asks again for each socket it opens.
+ * is names.h, and http_call.h asks again for each socket it opens.
  *
  * The rules (policy P10, IANA special-purpose registries, RFC 6890):
  * - http and https only; no user info; a host is letters, digits, '-', '_',

@@ -51,13 +51,13 @@ struct run_job {
 struct run_result {
     uint64_t id;
     enum call_end end;
-    enum code code;      /* CODE_NONE when answered */
-    char message[256];   /* for people; "" when answered */
+    enum code code;    /* CODE_NONE when answered */
+    char message[256]; /* for people; "" when answered */
     int http_status;
     struct span headers; /* "lower-case-name: value\n" lines, at most 16 KiB */
     struct span body;    /* at most max_result_bytes */
     bool is_body_cut;
-    int64_t body_bytes;  /* whole size, as far as it was read */
+    int64_t body_bytes; /* whole size, as far as it was read */
     int64_t egress_bytes;
     int64_t wall_ms;
     int64_t cpu_ms;
