@@ -64,10 +64,10 @@ const struct pg_statement SQL_RELAY[SQL_RELAY_COUNT] = {
         "select pg_logical_emit_message(true, '', '')", 0, {0}},
 };
 
-const struct pg_statement SQL_WATCH[SQL_WATCH_COUNT] = {
+const struct pg_statement SQL_PULSE[SQL_PULSE_COUNT] = {
     /* The checkpointer's start shows only to members of pg_read_all_stats;
      * a restart of the server also ends this session, which we see anyway. */
-    [SQL_WATCH_LOOK] = {"watch_look",
+    [SQL_PULSE_LOOK] = {"pulse_look",
         "with held as (select distinct (l.classid::int8 << 32) |"
         "   l.objid::int8 as key from pg_locks l"
         "  where l.locktype = 'advisory' and l.objsubid = 1 and l.granted"
@@ -76,25 +76,23 @@ const struct pg_statement SQL_WATCH[SQL_WATCH_COUNT] = {
         " server as (select left(pg_walfile_name(pg_current_wal_lsn()), 8) ||"
         "  coalesce((select ' ' || max(s.backend_start)::text"
         "   from pg_stat_activity s where s.backend_type = 'checkpointer'),"
-        "   '') as name)"
-        " select w.boot_id, held.key is not null,"
-        "  w.lease_until < fleet_now(), server.name"
-        " from server cross join worker w"
-        " left join held on held.key = w.presence_key"
-        " where w.state = 1",
+        "   '') as name),"
+        " next as (select coalesce((select extract(epoch from least(due,"
+        "    fleet_now() + interval '1 min') - fleet_now()) * 1000000"
+        "   from waiting where " IS_TIMED " order by due limit 1),"
+        "   60000000)::int8 as due_us),"
+        " untaken as (select count(*) as rows, coalesce(extract(epoch from"
+        "   fleet_now() - min(since)) * 1000000, 0)::int8 as age_us"
+        "  from live where owner is null)"
+        " select server.name, next.due_us, untaken.rows, untaken.age_us,"
+        "  w.boot_id, held.key is not null, w.lease_until < fleet_now()"
+        " from server cross join next cross join untaken"
+        " left join worker w on w.state = 1"
+        " left join held on held.key = w.presence_key",
         0, {0}},
 };
 
 const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
-    [SQL_WORK_DUE_LOOK] = {"due_look",
-        "select coalesce((select extract(epoch from least(due,"
-        "   fleet_now() + interval '1 min') - fleet_now()) * 1000000"
-        "  from waiting where " IS_TIMED " order by due limit 1),"
-        "  60000000)::int8,"
-        " count(*)::int8,"
-        " coalesce(extract(epoch from fleet_now() - min(since)) * 1000000,"
-        "  0)::int8 from live where owner is null",
-        0, {0}},
     /* rows at most */
     [SQL_WORK_DUE_TAKE] = {"due_take",
         "with picked as (select id from waiting where due <= fleet_now()"
@@ -194,7 +192,7 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         " insert into outcome (id, window_no, tenant, status, attempt_no,"
         "  calls, error_code, body)"
         " select id, window_no, tenant, status, attempt_no, calls, error_code,"
-        "  body from gone",
+        "  body from gone returning status",
         6,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
             PG_TEXT_ARRAY, PG_BYTEA_ARRAY}},
@@ -208,7 +206,7 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         " insert into outcome (id, window_no, tenant, status, attempt_no,"
         "  calls, error_code, body)"
         " select id, window_no, tenant, status, attempt_no, calls, error_code,"
-        "  body from gone",
+        "  body from gone returning status",
         6,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
             PG_TEXT_ARRAY, PG_BYTEA_ARRAY}},

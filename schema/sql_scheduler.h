@@ -56,21 +56,23 @@ enum relay_column {
     RELAY_BODY /* null: over the byte budget of this read */
 };
 
-/* On the connection that looks after the workers. */
-enum sql_watch { SQL_WATCH_LOOK, SQL_WATCH_COUNT };
-extern const struct pg_statement SQL_WATCH[SQL_WATCH_COUNT];
+/* On the connection that looks and never writes. */
+enum sql_pulse { SQL_PULSE_LOOK, SQL_PULSE_COUNT };
+extern const struct pg_statement SQL_PULSE[SQL_PULSE_COUNT];
 
-/* Columns of SQL_WATCH_LOOK. */
-enum watch_column {
-    WATCH_BOOT_ID,
-    WATCH_IS_HELD,
-    WATCH_IS_EXPIRED,
-    WATCH_SERVER /* changes when the server restarted or failed over */
+/* Columns of SQL_PULSE_LOOK: one row a living worker, or one row without. */
+enum pulse_column {
+    PULSE_SERVER, /* changes when the server restarted or failed over */
+    PULSE_NEXT_DUE_US, /* from now; negative: overdue */
+    PULSE_UNTAKEN, /* live rows that nobody has taken */
+    PULSE_UNTAKEN_AGE_US, /* of the oldest */
+    PULSE_BOOT_ID,
+    PULSE_IS_HELD,
+    PULSE_IS_EXPIRED
 };
 
 /* On the connection for everything that moves rows. */
 enum sql_work {
-    SQL_WORK_DUE_LOOK,
     SQL_WORK_DUE_TAKE,
     SQL_WORK_DUE_EXPIRED,
     SQL_WORK_UNTAKEN,
@@ -88,9 +90,6 @@ enum sql_work {
     SQL_WORK_COUNT
 };
 extern const struct pg_statement SQL_WORK[SQL_WORK_COUNT];
-
-/* Columns of SQL_WORK_DUE_LOOK. */
-enum due_column { DUE_NEXT_US, DUE_UNTAKEN, DUE_UNTAKEN_AGE_US };
 
 /* Columns of SQL_WORK_ORPHANS_OF. */
 enum orphan_column {

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One transaction: begin, produce, wait for the delivery reports, send the
+ * watermark, commit. The reports are awaited here, since the flush inside
+ * rd_kafka_commit_transaction() polls every 10 ms only.
+ */
+#include "scheduler/lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/time.h"
+
+enum {
+    INIT_STEP_MS = 5000,
+    INIT_LIMIT_S = 60,
+    OFFSETS_TIMEOUT_MS = 10000,
+    /* Longer than message.timeout.ms, which ends every wait before it. */
+    REPORTS_LIMIT_S = 25,
+    /* socket.timeout.ms: a slower commit may have been sent twice. */
+    COMMIT_LIMIT_S = 10,
+    POLL_MS = 100
+};
+
+struct lane {
+    const struct lane_target *target;
+    rd_kafka_t *rk;
+    rd_kafka_consumer_group_metadata_t *group;
+    size_t in_flight;
+    rd_kafka_resp_err_t failed; /* the first bad delivery report */
+};
+
+static const char *const settings[][2] = {
+    {"enable.idempotence", "true"},
+    {"acks", "all"},
+    {"transaction.timeout.ms", "30000"},
+    {"message.timeout.ms", "20000"},
+    {"socket.timeout.ms", "10000"},
+    {"partitioner", "murmur2"}, /* as Java clients: also for a null key */
+    {"linger.ms", "0.5"},
+    {"compression.type", "lz4"},
+    {"queue.buffering.max.messages", "20000"},
+    {"queue.buffering.max.kbytes", "65536"},
+};
+
+/* -- errors ------------------------------------------------------------------------ */
+
+static bool is_fence(rd_kafka_resp_err_t code)
+{
+    return code == RD_KAFKA_RESP_ERR__FENCED ||
+           code == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
+           code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
+}
+
+static int code_error(
+    rd_kafka_resp_err_t code, const char *what, struct err *err)
+{
+    return err_set(err, ERR_UNKNOWN,
+        is_fence(code) ? "LANE_FENCED" : "LANE_FAILED", "%s: %s", what,
+        rd_kafka_err2str(code));
+}
+
+int lane_error(rd_kafka_error_t *error, const char *what, struct err *err)
+{
+    (void)err_set(err, ERR_UNKNOWN,
+        is_fence(rd_kafka_error_code(error)) ? "LANE_FENCED" : "LANE_FAILED",
+        "%s: %s", what, rd_kafka_error_string(error));
+    rd_kafka_error_destroy(error);
+    return -1;
+}
+
+/* -- opening ----------------------------------------------------------------------- */
+
+static void on_delivered(
+    rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
+{
+    struct lane *lane = opaque;
+    struct lane_row *row = message->_private;
+    (void)rk;
+    lane->in_flight--;
+    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        if (lane->failed == RD_KAFKA_RESP_ERR_NO_ERROR) {
+            lane->failed = message->err;
+        }
+        return;
+    }
+    row->partition = message->partition;
+    row->offset = message->offset;
+}
+
+static int set_sizes(
+    rd_kafka_conf_t *rk, size_t max_record_bytes, struct err *err)
+{
+    const size_t batch_bytes =
+        max_record_bytes < 1000000 ? max_record_bytes : 1000000;
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%zu", max_record_bytes);
+    if (kafka_conf_set(rk, "message.max.bytes", text, err) != 0) {
+        return -1;
+    }
+    (void)snprintf(text, sizeof(text), "%zu", batch_bytes);
+    return kafka_conf_set(rk, "batch.size", text, err);
+}
+
+static int make_producer(struct lane *lane, const char *id, struct err *err)
+{
+    rd_kafka_conf_t *rk = kafka_base_conf(lane->target->conf, err);
+    if (rk == NULL) {
+        return -1;
+    }
+    int result = kafka_conf_set(rk, "transactional.id", id, err);
+    for (size_t i = 0; result == 0 && i < ARRAY_LEN(settings); i++) {
+        result = kafka_conf_set(rk, settings[i][0], settings[i][1], err);
+    }
+    if (result == 0) {
+        result = set_sizes(rk, lane->target->max_record_bytes, err);
+    }
+    if (result != 0) {
+        rd_kafka_conf_destroy(rk);
+        return -1;
+    }
+    rd_kafka_conf_set_dr_msg_cb(rk, on_delivered);
+    rd_kafka_conf_set_opaque(rk, lane);
+    char text[200] = "";
+    lane->rk = rd_kafka_new(RD_KAFKA_PRODUCER, rk, text, sizeof(text));
+    if (lane->rk == NULL) {
+        rd_kafka_conf_destroy(rk);
+        return err_set(err, ERR_FATAL, "KAFKA_SETTING", "%s", text);
+    }
+    return 0;
+}
+
+static int fence(struct lane *lane, struct err *err)
+{
+    const int64_t until_us = now_mono_us() + INIT_LIMIT_S * US_PER_S;
+    for (;;) {
+        rd_kafka_error_t *error =
+            rd_kafka_init_transactions(lane->rk, INIT_STEP_MS);
+        if (error == NULL) {
+            return 0;
+        }
+        const bool is_over = now_mono_us() > until_us ||
+                             atomic_load(lane->target->is_cancelled) ||
+                             rd_kafka_error_is_retriable(error) == 0;
+        if (is_over) {
+            return lane_error(error, "init of the transactions", err);
+        }
+        rd_kafka_error_destroy(error);
+    }
+}
+
+struct lane *lane_open(const struct lane_target *target,
+    const char *transactional_id, struct err *err)
+{
+    struct lane *lane = mem_zalloc(1, sizeof(*lane));
+    lane->target = target;
+    lane->group = rd_kafka_consumer_group_metadata_new(target->group);
+    if (make_producer(lane, transactional_id, err) != 0 ||
+        fence(lane, err) != 0) {
+        lane_close(lane);
+        return NULL;
+    }
+    return lane;
+}
+
+void lane_close(struct lane *lane)
+{
+    if (lane == NULL) {
+        return;
+    }
+    if (lane->rk != NULL) {
+        (void)rd_kafka_purge(lane->rk,
+            RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+        rd_kafka_destroy(lane->rk);
+    }
+    rd_kafka_consumer_group_metadata_destroy(lane->group);
+    free(lane);
+}
+
+/* -- one transaction --------------------------------------------------------------- */
+
+static int add_header(rd_kafka_headers_t *headers, const char *name,
+    const char *value, size_t len, struct err *err)
+{
+    const rd_kafka_resp_err_t code =
+        rd_kafka_header_add(headers, name, -1, value, (ssize_t)len);
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR
+               ? 0
+               : code_error(code, "headers", err);
+}
+
+static int add_headers(rd_kafka_headers_t *headers,
+    const struct lane_row *row, const char *bytes, struct err *err)
+{
+    static const char type[] = "application/json";
+    char id[UUID_TEXT_SIZE];
+    char seq[24];
+    uuid_format(row->id, id);
+    const int len = snprintf(seq, sizeof(seq), "%lld", (long long)row->seq);
+    if (add_header(headers, "id", id, strlen(id), err) != 0 ||
+        add_header(headers, "seq", seq, (size_t)len, err) != 0 ||
+        add_header(headers, "content-type", type, strlen(type), err) != 0) {
+        return -1;
+    }
+    if (row->trace_len == 0) {
+        return 0;
+    }
+    return add_header(headers, "traceparent", bytes + row->trace_at,
+        row->trace_len, err);
+}
+
+static int produce(struct lane *lane, struct lane_row *row, char *bytes,
+    struct err *err)
+{
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(4);
+    if (add_headers(headers, row, bytes, err) != 0) {
+        rd_kafka_headers_destroy(headers);
+        return -1;
+    }
+    char *key = bytes + row->tenant_at;
+    char *body = bytes + row->body_at;
+    row->offset = -1;
+    const rd_kafka_resp_err_t code = rd_kafka_producev(lane->rk,
+        RD_KAFKA_V_TOPIC(lane->target->topic),
+        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+        RD_KAFKA_V_KEY(key, row->tenant_len),
+        RD_KAFKA_V_VALUE(body, row->body_len),
+        RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE(row), RD_KAFKA_V_END);
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        rd_kafka_headers_destroy(headers);
+        return code_error(code, "produce", err);
+    }
+    lane->in_flight++;
+    return 0;
+}
+
+static int await_reports(struct lane *lane, struct err *err)
+{
+    const int64_t until_us = now_mono_us() + REPORTS_LIMIT_S * US_PER_S;
+    while (lane->in_flight > 0) {
+        (void)rd_kafka_poll(lane->rk, POLL_MS);
+        if (lane->failed != RD_KAFKA_RESP_ERR_NO_ERROR) {
+            return code_error(lane->failed, "delivery", err);
+        }
+        if (now_mono_us() > until_us ||
+            atomic_load(lane->target->is_cancelled)) {
+            return err_set(err, ERR_UNKNOWN, "LANE_FAILED",
+                "delivery: no reports in time");
+        }
+    }
+    return 0;
+}
+
+static int send_watermark(struct lane *lane, int64_t low, struct err *err)
+{
+    rd_kafka_topic_partition_list_t *offsets =
+        rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(offsets, lane->target->topic, 0)
+        ->offset = low;
+    rd_kafka_error_t *error = rd_kafka_send_offsets_to_transaction(
+        lane->rk, offsets, lane->group, OFFSETS_TIMEOUT_MS);
+    rd_kafka_topic_partition_list_destroy(offsets);
+    return error == NULL ? 0 : lane_error(error, "watermark", err);
+}
+
+static int commit(struct lane *lane, struct err *err)
+{
+    const int64_t since_us = now_mono_us();
+    /* Any other time-out may leave librdkafka's state behind the broker's. */
+    rd_kafka_error_t *error = rd_kafka_commit_transaction(lane->rk, -1);
+    if (error != NULL) {
+        return lane_error(error, "commit", err);
+    }
+    if (now_mono_us() - since_us > COMMIT_LIMIT_S * US_PER_S) {
+        return err_set(
+            err, ERR_UNKNOWN, "LANE_FAILED", "commit: slower than allowed");
+    }
+    return 0;
+}
+
+int lane_publish(struct lane *lane, struct lane_batch *batch, struct err *err)
+{
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(lane->rk);
+    if (error != NULL) {
+        return lane_error(error, "begin", err);
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        if (produce(lane, &batch->rows[i], batch->bytes.data, err) != 0) {
+            return -1;
+        }
+    }
+    if (await_reports(lane, err) != 0 ||
+        send_watermark(lane, batch->low, err) != 0) {
+        return -1;
+    }
+    return commit(lane, err);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scheduler: what the parts of the program share. All of it belongs to the
+ * loop's thread. The relay stands alone (relay.h); the rest looks at the
+ * database five times a second (pulse) and moves rows (due, sweep, ending).
+ */
+#ifndef SCHEDULER_H
+#define SCHEDULER_H
+
+#include "common/conf.h"
+#include "common/kafka.h"
+#include "common/loop.h"
+#include "common/pg.h"
+
+struct dispatch;
+struct door;
+struct due;
+struct ending;
+struct pulse;
+struct relay;
+struct sweep;
+struct upkeep;
+
+struct scheduler {
+    struct loop loop;
+    struct conf *conf;
+    struct pg *work; /* for everything that writes, but the relay */
+    struct kafka_producer *producer;
+    struct relay *relay;
+    struct dispatch *dispatch;
+    struct ending *ending;
+    struct due *due;
+    struct sweep *sweep;
+    struct pulse *pulse;
+    struct upkeep *upkeep;
+    struct door *door;
+    bool is_stopping;
+};
+
+#endif
