@@ -76,6 +76,13 @@ begin
     if is_kept then
         return false;
     end if;
+    -- Last, since it reads the whole window: an action that lost its outcome is
+    -- evidence, and keeps its window until somebody has looked into it.
+    perform from action a where a.window_no = n and not exists (
+        select from outcome o where o.id = a.id and o.window_no = n) limit 1;
+    if found then
+        return false;
+    end if;
     execute format('drop table %I', format('action_w%s', n));
     delete from action_window where number = n;
     delete from reservation where reserved_at < closed;
