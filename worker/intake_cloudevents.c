@@ -42,8 +42,8 @@ int cloudevents_unwrap(struct span content_type, struct span value,
         *request = value;
         return 0;
     }
-    if (json_parse(value, RECORD_PAYLOAD_DEPTH + ENVELOPE_DEPTH, &event,
-            &err) != 0) {
+    if (json_parse(
+            value, RECORD_PAYLOAD_DEPTH + ENVELOPE_DEPTH, &event, &err) != 0) {
         return fault_of_parse(&err, fault);
     }
     if (!json_find(event, "specversion", &member) ||

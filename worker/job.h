@@ -46,8 +46,8 @@ struct job {
 
     char *text; /* owned: the request */
     size_t text_len;
-    struct record record; /* borrows text; record.id is the action's id */
-    struct fault *fault;  /* owned; NULL: fine. Set: will be rejected */
+    struct record record;      /* borrows text; record.id is the action's id */
+    struct fault *fault;       /* owned; NULL: fine. Set: will be rejected */
     struct manifest *manifest; /* borrowed from connectors, NULL: rejected */
     const struct manifest_action *action;
     enum effect effect;
@@ -58,10 +58,10 @@ struct job {
     int64_t offset;
     struct offset_entry *entry; /* NULL once it is done */
     char traceparent[TRACEPARENT_SIZE];
-    int64_t asked_us;    /* mono: when its connector was first looked for */
-    uint64_t number;     /* order of arrival */
-    bool is_conflict;    /* stands in for a refused repeat of another key */
-    bool is_in_doubt;    /* its last statement ended unknown */
+    int64_t asked_us; /* mono: when its connector was first looked for */
+    uint64_t number;  /* order of arrival */
+    bool is_conflict; /* stands in for a refused repeat of another key */
+    bool is_in_doubt; /* its last statement ended unknown */
     void (*resume)(void *owner, struct job *job); /* after a refresh */
     void *resume_owner;
 
@@ -126,13 +126,11 @@ void jobs_remove_run(struct jobs *jobs, struct job *job);
 /* The fault of a rejected job; copied. */
 void job_set_fault(struct job *job, const struct fault *fault);
 /* Takes over body (heap, may be NULL), the settlement's. */
-void job_set_body(
-    struct jobs *jobs, struct job *job, char *body, size_t len);
+void job_set_body(struct jobs *jobs, struct job *job, char *body, size_t len);
 
 /* Sorts by id, then arrival. */
 void job_sort(struct job **batch, size_t count);
 /* The first job of a sorted batch with this id; count if there is none. */
-size_t job_search(
-    struct job *const *batch, size_t count, const uint8_t *id);
+size_t job_search(struct job *const *batch, size_t count, const uint8_t *id);
 
 #endif

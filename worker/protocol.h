@@ -24,11 +24,11 @@ struct live_row {
 /* -- an id the claim did not insert ---------------------------------------- */
 
 struct claim_row {
-    bool has_row;        /* an action row with this id, in any window */
-    bool is_same;        /* ... with the same fingerprint */
-    bool is_live_mine;   /* ... and a live row owned by this boot */
-    bool is_in_memory;   /* the id is in the table of jobs */
-    bool is_source_id;   /* the id was made of the record's position */
+    bool has_row;      /* an action row with this id, in any window */
+    bool is_same;      /* ... with the same fingerprint */
+    bool is_live_mine; /* ... and a live row owned by this boot */
+    bool is_in_memory; /* the id is in the table of jobs */
+    bool is_source_id; /* the id was made of the record's position */
 };
 
 enum claim_word {
@@ -54,13 +54,13 @@ enum begin_word protocol_begin(const struct live_row *row, int attempt_no);
 
 struct settle_facts {
     struct live_row live;
-    int attempt_no;       /* of the job */
-    bool is_terminal;     /* what was to be written */
+    int attempt_no;   /* of the job */
+    bool is_terminal; /* what was to be written */
     enum status status;
-    bool was_in_doubt;    /* an earlier try of the same statement was */
-    bool has_outcome;     /* an outcome with this id and attempt number */
+    bool was_in_doubt; /* an earlier try of the same statement was */
+    bool has_outcome;  /* an outcome with this id and attempt number */
     enum status outcome_status;
-    bool has_waited;      /* a waiting row or a ledger note of this attempt */
+    bool has_waited; /* a waiting row or a ledger note of this attempt */
 };
 
 enum settle_word {

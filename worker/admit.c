@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/admit.h"
+
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "common/time.h"
+#include "worker/begin.h"
+#include "worker/call.h"
+#include "worker/fair.h"
+#include "worker/judge.h"
+#include "worker/lease.h"
+#include "worker/presence.h"
+#include "worker/release.h"
+#include "worker/settle.h"
+#include "worker/worker.h"
+
+enum {
+    BLOCKED_MS = 20, /* a tenant whose runner is full */
+    PARKED_MS = 1000,
+    PARKED_SPREAD_MS = 1000
+};
+/* No new calls while so many bytes of results wait to be written. */
+#define MAX_SETTLE_BYTES ((size_t)24 << 20)
+
+struct admit {
+    struct worker *worker;
+    struct fair *fair;
+    struct job_list begun; /* gates that may open, before all others */
+    struct loop_timer *again;
+    size_t max_running;
+    bool is_kicking; /* what a start ends must not start the next one */
+};
+
+static void on_again(void *owner)
+{
+    admit_kick(owner);
+}
+
+struct admit *admit_open(struct worker *worker)
+{
+    struct admit *admit = mem_zalloc(1, sizeof(*admit));
+    const struct fair_limits limits = {
+        .tenant_queue = (size_t)conf_int(worker->conf, "worker.tenant_queue"),
+        .tenant_running =
+            (size_t)conf_int(worker->conf, "worker.tenant_concurrency"),
+    };
+    admit->worker = worker;
+    admit->fair = fair_new(&limits);
+    admit->max_running = (size_t)conf_int(worker->conf, "worker.concurrency");
+    admit->again = loop_timer_new(worker->loop, on_again, admit);
+    return admit;
+}
+
+void admit_close(struct admit *admit)
+{
+    if (admit == NULL) {
+        return;
+    }
+    loop_timer_free(admit->again);
+    fair_free(admit->fair);
+    free(admit);
+}
+
+/* -- what needs no call ---------------------------------------------------- */
+
+/* True if the job went on to be settled. */
+static bool end_without_call(struct admit *admit, struct job *job)
+{
+    struct worker *worker = admit->worker;
+    const int64_t now_us = worker_now_us(worker);
+    if (job->fault != NULL || job->action == NULL) {
+        judge_rejected(&worker->jobs, job, now_us);
+    } else if (job->is_cancelled) {
+        judge_ended(
+            &worker->jobs, job, STATUS_CANCELLED, CODE_CANCELLED, now_us);
+    } else if (job->deadline_us != 0 && job->deadline_us <= now_us) {
+        judge_ended(
+            &worker->jobs, job, STATUS_EXPIRED, CODE_DEADLINE_PASSED, now_us);
+    } else {
+        return false;
+    }
+    settle_add(worker->settle, job);
+    return true;
+}
+
+static void postpone(struct admit *admit, struct job *job,
+    enum wait_reason reason, int64_t due_us, int64_t wait_ms)
+{
+    job->settlement = (struct settlement){
+        .reason = reason, .due_us = due_us, .wait_ms = wait_ms};
+    settle_add(admit->worker->settle, job);
+}
+
+void admit_add(struct admit *admit, struct job *job)
+{
+    struct worker *worker = admit->worker;
+    if (end_without_call(admit, job)) {
+        return;
+    }
+    if (worker->is_draining) {
+        release_add(worker->release, job);
+        return;
+    }
+    if (job->record.not_before_us > worker_now_us(worker)) {
+        postpone(admit, job, WAIT_NOT_BEFORE, job->record.not_before_us, 0);
+        return;
+    }
+    if (!fair_push(admit->fair, job)) {
+        postpone(admit, job, WAIT_PARKED, 0,
+            PARKED_MS + random_up_to(PARKED_SPREAD_MS));
+        return;
+    }
+    admit_kick(admit);
+}
+
+/* -- starting -------------------------------------------------------------- */
+
+static void try_again_soon(struct admit *admit)
+{
+    if (!loop_timer_is_active(admit->again)) {
+        loop_timer_start(admit->again, BLOCKED_MS, 0);
+    }
+}
+
+/* False: the runner is full or not there; the job was not started. */
+static bool open_gate(struct admit *admit, struct job *job)
+{
+    struct err err = ERR_INIT;
+    if (call_start(admit->worker, job, &err) == 0) {
+        return true;
+    }
+    LOG(DEBUG, "call_not_started",
+        (&(struct log_fields){.err = &err, .tenant = job->record.tenant}),
+        "it is tried again");
+    try_again_soon(admit);
+    return false;
+}
+
+static void open_begun_gates(struct admit *admit)
+{
+    for (size_t left = admit->begun.count; left > 0; left--) {
+        struct job *job = job_list_pop(&admit->begun);
+        if (!open_gate(admit, job)) {
+            job_list_push(&admit->begun, job);
+        }
+    }
+}
+
+static void start(struct admit *admit, struct job *job)
+{
+    if (end_without_call(admit, job)) {
+        fair_done(admit->fair, job, 0);
+        return;
+    }
+    if (job->effect == EFFECT_UNSAFE) {
+        begin_add(admit->worker->begin, job);
+        return;
+    }
+    if (!open_gate(admit, job)) {
+        fair_put_back(admit->fair, job, now_mono_us() + BLOCKED_MS * US_PER_MS);
+    }
+}
+
+static bool has_room(const struct admit *admit)
+{
+    return fair_running(admit->fair) < admit->max_running &&
+           settle_bytes(admit->worker->settle) < MAX_SETTLE_BYTES;
+}
+
+void admit_kick(struct admit *admit)
+{
+    if (admit->is_kicking) {
+        return;
+    }
+    /* No gate opens while others may believe that we are dead. */
+    if (!lease_is_safe(admit->worker->lease) ||
+        !presence_is_held(admit->worker->presence)) {
+        try_again_soon(admit);
+        return;
+    }
+    admit->is_kicking = true;
+    open_begun_gates(admit);
+    while (!admit->worker->is_draining && has_room(admit)) {
+        struct job *job = fair_take(admit->fair, now_mono_us());
+        if (job == NULL) {
+            break;
+        }
+        start(admit, job);
+    }
+    admit->is_kicking = false;
+}
+
+void admit_begun(struct admit *admit, struct job *job)
+{
+    job->live_state = LIVE_BEGUN;
+    job_list_push(&admit->begun, job);
+    admit_kick(admit);
+}
+
+void admit_done(struct admit *admit, struct job *job, int64_t wall_ms)
+{
+    if (job->tenant != NULL) {
+        fair_done(admit->fair, job, wall_ms);
+        admit_kick(admit);
+    }
+}
+
+/* -- giving up ------------------------------------------------------------- */
+
+struct job *admit_give_up(struct admit *admit)
+{
+    return fair_drain(admit->fair);
+}
+
+struct job *admit_give_up_begun(struct admit *admit)
+{
+    struct job *job = job_list_pop(&admit->begun);
+    if (job != NULL) {
+        fair_done(admit->fair, job, 0);
+    }
+    return job;
+}
+
+size_t admit_running(const struct admit *admit)
+{
+    return fair_running(admit->fair);
+}
+
+size_t admit_waiting(const struct admit *admit)
+{
+    return fair_waiting(admit->fair);
+}
+
+size_t admit_tenants(const struct admit *admit)
+{
+    return fair_tenants(admit->fair);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/take.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/time.h"
+#include "schema/sql_worker.h"
+#include "worker/reconcile.h"
+#include "worker/revive.h"
+#include "worker/worker.h"
+
+enum { RETRY_MS = 200 };
+
+struct due {
+    struct due *next;
+    uint8_t id[UUID_SIZE];
+    int attempt_no;
+    struct offset_entry *entry;
+};
+
+struct take {
+    struct worker *worker;
+    struct loop_timer *soon;
+    struct due *head;
+    struct due **tail;
+    size_t waiting;
+    struct due *batch[WORKER_BATCH]; /* under way, sorted by id */
+    size_t count;
+    int64_t since_us;
+};
+
+static void send_batch(struct take *take);
+
+static void on_soon(void *owner)
+{
+    struct take *take = owner;
+    if (take->count == 0) {
+        send_batch(take);
+    }
+}
+
+static void kick(struct take *take, int64_t wait_ms)
+{
+    if (take->count == 0 && take->waiting > 0 &&
+        !loop_timer_is_active(take->soon)) {
+        loop_timer_start(take->soon, wait_ms, 0);
+    }
+}
+
+struct take *take_open(struct worker *worker)
+{
+    struct take *take = mem_zalloc(1, sizeof(*take));
+    take->worker = worker;
+    take->tail = &take->head;
+    take->soon = loop_timer_new(worker->loop, on_soon, take);
+    return take;
+}
+
+static void push(struct take *take, struct due *due)
+{
+    due->next = NULL;
+    *take->tail = due;
+    take->tail = &due->next;
+    take->waiting++;
+}
+
+static struct due *pop(struct take *take)
+{
+    struct due *due = take->head;
+    take->head = due->next;
+    if (take->head == NULL) {
+        take->tail = &take->head;
+    }
+    take->waiting--;
+    return due;
+}
+
+void take_drain(struct take *take)
+{
+    while (take->head != NULL) {
+        free(pop(take));
+    }
+}
+
+void take_close(struct take *take)
+{
+    if (take == NULL) {
+        return;
+    }
+    take_drain(take);
+    for (size_t i = 0; i < take->count; i++) {
+        free(take->batch[i]);
+    }
+    loop_timer_free(take->soon);
+    free(take);
+}
+
+void take_add(struct take *take, const uint8_t *id, int attempt_no,
+    struct offset_entry *entry)
+{
+    struct due *due = mem_zalloc(1, sizeof(*due));
+    memcpy(due->id, id, UUID_SIZE);
+    due->attempt_no = attempt_no;
+    due->entry = entry;
+    push(take, due);
+    kick(take, 0);
+}
+
+size_t take_waiting(const struct take *take)
+{
+    return take->waiting + take->count;
+}
+
+bool take_is_busy(const struct take *take)
+{
+    return take->count > 0;
+}
+
+int64_t take_since_us(const struct take *take)
+{
+    return take->count > 0 ? take->since_us : 0;
+}
+
+/* Everything of the batch goes back and is tried again. */
+static void retry(struct take *take)
+{
+    for (size_t i = 0; i < take->count; i++) {
+        push(take, take->batch[i]);
+    }
+    take->count = 0;
+    kick(take, RETRY_MS);
+}
+
+static void end_batch(struct take *take)
+{
+    for (size_t i = 0; i < take->count; i++) {
+        offsets_done(take->batch[i]->entry);
+        free(take->batch[i]);
+    }
+    take->count = 0;
+    kick(take, 0);
+}
+
+/* Applied or not: what became ours is read back, the rest is sent again. */
+static void on_doubt(struct take *take)
+{
+    metric_add(take->worker->stats.doubts, "take", 1);
+    for (size_t i = 0; i < take->count; i++) {
+        reconcile_adopt(take->worker->reconcile, take->batch[i]->id);
+    }
+    end_batch(take);
+}
+
+static void on_taken(void *arg, const struct pg_outcome *outcome)
+{
+    struct take *take = arg;
+    struct worker *worker = take->worker;
+    if (worker->is_closing) {
+        return;
+    }
+    if (outcome->end == PG_UNKNOWN) {
+        on_doubt(take);
+        return;
+    }
+    if (outcome->end == PG_FAILED) {
+        LOG(WARN, "take_failed", (&(struct log_fields){.err = outcome->err}),
+            "it is tried again");
+        retry(take);
+        return;
+    }
+    const PGresult *rows = outcome->results[0];
+    metric_add(worker->stats.taken, NULL, pg_rows(rows));
+    for (int i = 0; i < pg_rows(rows); i++) {
+        revive_row(worker, rows, i);
+    }
+    end_batch(take);
+}
+
+static int compare_dues(const void *left, const void *right)
+{
+    const struct due *a = *(struct due *const *)left;
+    const struct due *b = *(struct due *const *)right;
+    const int order = memcmp(a->id, b->id, UUID_SIZE);
+    return order != 0 ? order : a->attempt_no - b->attempt_no;
+}
+
+static void send_batch(struct take *take)
+{
+    struct pg_params params;
+    while (take->count < WORKER_BATCH && take->head != NULL) {
+        take->batch[take->count] = pop(take);
+        take->count++;
+    }
+    if (take->count == 0) {
+        return;
+    }
+    qsort(take->batch, take->count, sizeof(struct due *), compare_dues);
+    pg_params_init(&params);
+    pg_array_begin(&params, PG_UUID);
+    for (size_t i = 0; i < take->count; i++) {
+        pg_array_bytes(&params,
+            (struct span){(const char *)take->batch[i]->id, UUID_SIZE});
+    }
+    pg_array_end(&params);
+    pg_array_begin(&params, PG_INT4);
+    for (size_t i = 0; i < take->count; i++) {
+        pg_array_int4(&params, take->batch[i]->attempt_no);
+    }
+    pg_array_end(&params);
+    pg_param_uuid(&params, take->worker->boot_id);
+    take->since_us = now_mono_us();
+    pg_run(take->worker->claim_db, SQL_WORKER_TAKE, &params, on_taken, take);
+    pg_params_fini(&params);
+}
