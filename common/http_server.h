@@ -6,8 +6,12 @@
  *
  * Broken framing, both Content-Length and Transfer-Encoding, a header over
  * 32 KiB, a body over max_body_bytes (413), or one that takes longer than
- * body_timeout_s (408) never reach the handler; those answers are RFC 9457
- * problems and close the connection.
+ * body_timeout_s (408) never reach the handler; those answers close the
+ * connection. They are RFC 9457 problems, save for what libmicrohttpd cannot
+ * parse at all: its own 400 has a line of HTML. Under TLS a slow body just
+ * ends the connection.
+ *
+ * Thread rule: everything belongs to the thread that runs the loop.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -36,7 +40,8 @@ struct http_options {
 };
 
 /* Must answer with http_reply(), now or later. The request is valid until the
- * reply, also when the client has gone. */
+ * reply, also when the client has gone or the server was closed; after a close
+ * its headers and arguments are gone, its method, path and body are not. */
 typedef void (*http_handler_fn)(void *owner, struct http_request *request);
 
 struct http_server *http_server_open(struct loop *loop,
@@ -44,7 +49,9 @@ struct http_server *http_server_open(struct loop *loop,
     struct err *err) MUST_CHECK;
 /* No new connections; open ones end after their answer. */
 void http_server_drain(struct http_server *server);
-void http_server_close(struct http_server *server); /* NULL ok */
+/* Ends all connections. Not from inside the handler. Requests that wait for
+ * their handler still want its reply, which goes nowhere. NULL ok. */
+void http_server_close(struct http_server *server);
 /* "127.0.0.1:41235" as bound; owned by the server. */
 const char *http_server_address(const struct http_server *server);
 size_t http_server_open_requests(const struct http_server *server);
@@ -65,9 +72,11 @@ void http_each_header(
     const struct http_request *request, http_each_fn fn, void *arg);
 struct span http_body(const struct http_request *request);
 const char *http_peer(const struct http_request *request); /* address, no port */
-/* True once the client has closed; a late answer is dropped. */
+/* True once the client is known to have closed. A late answer is still tried:
+ * the client may have closed only its sending side. */
 bool http_is_gone(const struct http_request *request);
-/* Runs when the client goes before the reply. */
+/* Runs when the client closes before the reply. Only requests that ask for it
+ * are watched. */
 void http_on_gone(struct http_request *request, loop_fn fn, void *owner);
 /* A pointer of the handler's, for its own state. */
 void http_set_context(struct http_request *request, void *context);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/http_private.h"
+
+enum { HOST_SIZE = 64, PORT_SIZE = 8, BACKLOG = 1024 };
+
+/* "127.0.0.1:8080" or "[::1]:8080" into host and port. */
+static bool split(const char *text, char *host, char *port)
+{
+    const char *colon = strrchr(text, ':');
+    if (colon == NULL || colon == text) {
+        return false;
+    }
+    const char *start = text;
+    size_t len = (size_t)(colon - text);
+    if (text[0] == '[') {
+        if (colon[-1] != ']') {
+            return false;
+        }
+        start = text + 1;
+        len -= 2;
+    }
+    int64_t number = 0;
+    if (len == 0 || len >= HOST_SIZE ||
+        !span_to_int(span_of(colon + 1), &number) || number < 0 ||
+        number > UINT16_MAX) {
+        return false;
+    }
+    memcpy(host, start, len);
+    host[len] = '\0';
+    (void)snprintf(port, PORT_SIZE, "%d", (int)number);
+    return true;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, address, sizeof(in));
+        return ntohl(in.sin_addr.s_addr) >> 24 == 127;
+    }
+    struct sockaddr_in6 in6;
+    memcpy(&in6, address, sizeof(in6));
+    return IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr);
+}
+
+void http_peer_text(const struct sockaddr *address, char *out)
+{
+    static const char mapped[] = "::ffff:";
+    char text[INET6_ADDRSTRLEN] = "";
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, address, sizeof(in));
+        (void)inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
+    } else if (address->sa_family == AF_INET6) {
+        struct sockaddr_in6 in6;
+        memcpy(&in6, address, sizeof(in6));
+        (void)inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
+    }
+    const bool is_mapped = strncmp(text, mapped, strlen(mapped)) == 0 &&
+                           strchr(text, '.') != NULL;
+    (void)snprintf(out, HTTP_PEER_SIZE, "%s",
+        is_mapped ? text + strlen(mapped) : text);
+}
+
+static void bound_text(int fd, char *out)
+{
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof(bound);
+    memset(&bound, 0, sizeof(bound));
+    (void)getsockname(fd, (struct sockaddr *)&bound, &size);
+    char host[HTTP_PEER_SIZE];
+    http_peer_text((const struct sockaddr *)&bound, host);
+    uint16_t port = 0;
+    if (bound.ss_family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, &bound, sizeof(in));
+        port = ntohs(in.sin_port);
+    } else {
+        struct sockaddr_in6 in6;
+        memcpy(&in6, &bound, sizeof(in6));
+        port = ntohs(in6.sin6_port);
+    }
+    (void)snprintf(out, HTTP_ADDRESS_SIZE,
+        strchr(host, ':') == NULL ? "%s:%u" : "[%s]:%u", host, port);
+}
+
+static int bind_to(const struct addrinfo *info, const char *text,
+    struct err *err)
+{
+    static const int one = 1;
+    const int fd = socket(
+        info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return err_set_errno(
+            err, ERR_FATAL, "HTTP_LISTEN", "cannot make a socket for %s", text);
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, info->ai_addr, info->ai_addrlen) != 0 ||
+        listen(fd, BACKLOG) != 0) {
+        (void)err_set_errno(
+            err, ERR_FATAL, "HTTP_LISTEN", "cannot listen on %s", text);
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int http_listen(const struct http_options *options, char *out, struct err *err)
+{
+    const char *text = options->address;
+    char host[HOST_SIZE];
+    char port[PORT_SIZE];
+    static const struct addrinfo hints = {
+        .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
+        .ai_socktype = SOCK_STREAM,
+    };
+    struct addrinfo *info = NULL;
+    if (!split(text, host, port) ||
+        getaddrinfo(host, port, &hints, &info) != 0) {
+        return err_set(err, ERR_FATAL, "HTTP_ADDRESS",
+            "%.100s is not an address and port like 127.0.0.1:8080", text);
+    }
+    int fd = -1;
+    if (!is_loopback(info->ai_addr) && options->cert_path == NULL &&
+        !options->is_behind_proxy) {
+        (void)err_set(err, ERR_FATAL, "HTTP_ADDRESS",
+            "%.100s can be reached from outside: give a certificate and key,"
+            " or say that a proxy stands in front",
+            text);
+    } else {
+        fd = bind_to(info, text, err);
+    }
+    freeaddrinfo(info);
+    if (fd >= 0) {
+        bound_text(fd, out);
+    }
+    return fd;
+}
