@@ -18,6 +18,7 @@ enum {
     PURGE_WAIT_MS = 2000,
     POLL_MS = 10,
     MAX_HEADERS = 64,
+    MAX_TOPICS = 4,
     /* topic, partition, key, value, opaque, flags */
     FIXED_ARGUMENTS = 6
 };
@@ -41,6 +42,9 @@ struct kafka_producer {
     size_t queued;
     int linger_ms;
     int close_wait_ms;
+    char topics[MAX_TOPICS][KAFKA_TOPIC_SIZE]; /* prepared */
+    rd_kafka_topic_t *handles[MAX_TOPICS];
+    size_t topic_count;
     unsigned depth; /* frames on the stack that use this struct */
     bool is_up;
     bool has_fatal_error;
@@ -124,14 +128,14 @@ static void on_client_error(
 {
     struct kafka_producer *producer = opaque;
     (void)rk;
+    /* The client itself logs what happens to single connections. */
     if (code == RD_KAFKA_RESP_ERR__FATAL) {
         producer->has_fatal_error = true;
-    }
-    if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
+        LOG(WARN, "kafka_producer_fatal", NULL, "%s", reason);
+    } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
         producer->is_up = false;
+        LOG(WARN, "kafka_down", NULL, "%s", reason);
     }
-    LOG(WARN, "kafka_producer_error", NULL, "%s (%s)", reason,
-        rd_kafka_err2name((rd_kafka_resp_err_t)code));
 }
 
 /* Brokers are the only things in the statistics whose state is "UP". */
@@ -146,6 +150,23 @@ static int on_statistics(
 }
 
 /* -- an instance ------------------------------------------------------------------ */
+
+/* A handle keeps the topic's metadata fresh for as long as it lives. */
+static void hold_topic(struct kafka_producer *producer, size_t index)
+{
+    producer->handles[index] =
+        rd_kafka_topic_new(producer->rk, producer->topics[index], NULL);
+}
+
+static void release_topics(struct kafka_producer *producer)
+{
+    for (size_t i = 0; i < producer->topic_count; i++) {
+        if (producer->handles[i] != NULL) {
+            rd_kafka_topic_destroy(producer->handles[i]);
+            producer->handles[i] = NULL;
+        }
+    }
+}
 
 static int open_client(struct kafka_producer *producer, struct err *err)
 {
@@ -167,6 +188,9 @@ static int open_client(struct kafka_producer *producer, struct err *err)
     producer->rk = kafka_client_new(RD_KAFKA_PRODUCER, settings, err);
     if (producer->rk == NULL) {
         return -1;
+    }
+    for (size_t i = 0; i < producer->topic_count; i++) {
+        hold_topic(producer, i);
     }
     rd_kafka_queue_t *queue = rd_kafka_queue_get_main(producer->rk);
     producer->fd = kafka_queue_fd(queue);
@@ -199,6 +223,7 @@ static void close_client(struct kafka_producer *producer)
             "the producer was closed before the record was acknowledged");
         report(producer->head, KAFKA_MAYBE_DELIVERED, NULL, &err);
     }
+    release_topics(producer);
     rd_kafka_destroy(producer->rk);
     producer->rk = NULL;
     (void)close(producer->fd);
@@ -301,6 +326,20 @@ void kafka_producer_close(struct kafka_producer *producer, int wait_ms)
     producer->close_wait_ms = wait_ms;
     if (producer->depth == 0) {
         close_now(producer);
+    }
+}
+
+void kafka_producer_prepare(
+    struct kafka_producer *producer, const char *topic)
+{
+    if (producer->topic_count == MAX_TOPICS) {
+        return;
+    }
+    const size_t index = producer->topic_count;
+    (void)snprintf(producer->topics[index], KAFKA_TOPIC_SIZE, "%s", topic);
+    producer->topic_count++;
+    if (producer->rk != NULL) {
+        hold_topic(producer, index);
     }
 }
 
