@@ -148,7 +148,7 @@ class Cluster:
             "ACTIONIST_POSTGRES": self.conninfo("runtime", space),
             "ACTIONIST_POSTGRES_OWNER": self.conninfo("owner", space),
             "ACTIONIST_TOPICS_PREFIX": f"{space}.",
-            "ACTIONIST_CGROUP_PARENT": self.cgroup,
+            "ACTIONIST_RUN_CGROUP": self.cgroup,
             "ACTIONIST_CONNECTOR_ALLOW_UNSIGNED": "true",
         }
 
