@@ -100,6 +100,10 @@ struct kafka_producer *kafka_producer_open(struct loop *loop,
     const struct conf *conf, int linger_ms, struct err *err) MUST_CHECK;
 /* Waits at most wait_ms for what is in flight. NULL ok. */
 void kafka_producer_close(struct kafka_producer *producer, int wait_ms);
+/* Learns and keeps the partitions of a topic (at most 4 topics), since the
+ * first record to an unknown topic is up to 1 s late. */
+void kafka_producer_prepare(
+    struct kafka_producer *producer, const char *topic);
 /*
  * Copies key, value, headers; delivered runs once, later. Returns -1 (and
  * delivered never runs) when the queue is full (TRANSIENT) or the record is too

@@ -39,6 +39,7 @@ struct dispatch *dispatch_open(struct scheduler *scheduler)
     dispatch->scheduler = scheduler;
     dispatch->resend_us = STALE_US;
     kafka_topic_name(scheduler->conf, "dispatch", dispatch->topic);
+    kafka_producer_prepare(scheduler->producer, dispatch->topic);
     pg_params_init(&dispatch->params);
     dispatch->sent = metric_counter("actionist_dispatch_sent_total",
         "Records sent to the dispatch topic.", NULL);

@@ -28,6 +28,7 @@ struct due {
     struct loop_timer *timer;
     struct pg_params params;
     bool is_busy;
+    bool has_taken; /* since the last look at what is due next */
     int tries; /* left, when a row is expected */
     struct metric *taken;
     struct metric *held;
@@ -94,6 +95,24 @@ static void find_expired(struct due *due)
 
 /* -- those that run again -------------------------------------------------------------------- */
 
+static void on_next(void *arg, const struct pg_outcome *outcome)
+{
+    struct due *due = arg;
+    due->is_busy = false;
+    if (outcome->end == PG_DONE) {
+        due_look(due, pg_get_int(outcome->results[0], 0, 0));
+    }
+}
+
+/* What was taken is out of the way: something else may be due before the next
+ * look of the pulse. */
+static void find_next(struct due *due)
+{
+    due->is_busy = true;
+    due->has_taken = false;
+    pg_run(due->scheduler->work, SQL_WORK_DUE_NEXT, NULL, on_next, due);
+}
+
 static void on_taken(void *arg, const struct pg_outcome *outcome)
 {
     struct due *due = arg;
@@ -107,7 +126,11 @@ static void on_taken(void *arg, const struct pg_outcome *outcome)
     metric_add(due->taken, NULL, (double)pg_rows(rows));
     dispatch_send(due->scheduler->dispatch, rows);
     if (pg_rows(rows) > 0) {
+        due->has_taken = true;
+        due->tries = 0;
         take(due);
+    } else if (due->has_taken) {
+        find_next(due);
     } else if (due->tries > 0) {
         due->tries--;
         loop_timer_start(due->timer, AGAIN_MS, 0);

@@ -25,6 +25,7 @@ enum {
 struct lane {
     const struct lane_target *target;
     rd_kafka_t *rk;
+    rd_kafka_topic_t *topic; /* held, so that its metadata is known */
     rd_kafka_consumer_group_metadata_t *group;
     size_t in_flight;
     rd_kafka_resp_err_t failed; /* the first bad delivery report */
@@ -127,6 +128,7 @@ static int make_producer(struct lane *lane, const char *id, struct err *err)
         rd_kafka_conf_destroy(rk);
         return err_set(err, ERR_FATAL, "KAFKA_SETTING", "%s", text);
     }
+    lane->topic = rd_kafka_topic_new(lane->rk, lane->target->topic, NULL);
     return 0;
 }
 
@@ -167,6 +169,9 @@ void lane_close(struct lane *lane)
 {
     if (lane == NULL) {
         return;
+    }
+    if (lane->topic != NULL) {
+        rd_kafka_topic_destroy(lane->topic);
     }
     if (lane->rk != NULL) {
         (void)rd_kafka_purge(lane->rk,

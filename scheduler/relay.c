@@ -13,6 +13,7 @@ enum {
     REFUSED_MS = 10000,
     LANES_BUSY_MS = 20,
     CLOSE_MS = 5000,
+    PING_EVERY_MS = 3000,
     BATCH_MAX_BYTES = 64 << 20
 };
 
@@ -26,12 +27,14 @@ static const char *const phase_names[RELAY_PHASE_COUNT] = {
     [RELAY_STOPPED] = "the relay has stopped",
 };
 
-/* A dead client shows within seconds, so that its lock is free again. */
+/* A dead client shows within seconds, a frozen one in fifteen (a living one
+ * pings), so that its lock is free again. */
 static const char session_sql[] =
     "select set_config('client_connection_check_interval', '1s', false),"
     " set_config('tcp_keepalives_idle', '3', false),"
     " set_config('tcp_keepalives_interval', '1', false),"
-    " set_config('tcp_keepalives_count', '3', false)";
+    " set_config('tcp_keepalives_count', '3', false),"
+    " set_config('idle_session_timeout', '15s', false)";
 
 void relay_stats_init(struct relay_stats *stats)
 {
@@ -209,6 +212,21 @@ static void on_timer(void *owner)
     }
 }
 
+static void on_ping(void *arg, const struct pg_outcome *outcome)
+{
+    (void)arg; /* a lost connection is told by its state */
+    (void)outcome;
+}
+
+/* While Kafka is waited for, the session must not look frozen. */
+static void ping(void *owner)
+{
+    struct relay *relay = owner;
+    if (pg_is_up(relay->pg) && pg_queued(relay->pg) == 0) {
+        pg_run(relay->pg, SQL_RELAY_XMIN, NULL, on_ping, relay);
+    }
+}
+
 /* -- the lanes ------------------------------------------------------------------------- */
 
 void relay_begin_lanes(struct relay *relay)
@@ -253,6 +271,8 @@ struct relay *relay_open(struct loop *loop, const struct conf *conf)
     relay->shard = (int)conf_int(conf, "scheduler.relay_shard");
     relay->backoff_ms = BACKOFF_MIN_MS;
     relay->timer = loop_timer_new(loop, on_timer, relay);
+    relay->pinger = loop_timer_new(loop, ping, relay);
+    loop_timer_start(relay->pinger, PING_EVERY_MS, PING_EVERY_MS);
     pg_params_init(&relay->params);
     relay_stats_init(&relay->stats);
     checkpoint_init(&relay->checkpoint);
@@ -294,7 +314,9 @@ bool relay_close(struct relay *relay)
 {
     relay_set_phase(relay, RELAY_STOPPED);
     loop_timer_free(relay->timer);
+    loop_timer_free(relay->pinger);
     relay->timer = NULL;
+    relay->pinger = NULL;
     pg_close(relay->pg);
     if (!lanes_close(relay->lanes, CLOSE_MS)) {
         return false;

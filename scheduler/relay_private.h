@@ -54,6 +54,7 @@ struct relay {
     struct pg *pg;
     enum relay_phase phase;
     struct loop_timer *timer;
+    struct loop_timer *pinger; /* keeps the session from looking frozen */
     struct pg_params params;
     struct relay_stats stats;
     int64_t backoff_ms; /* before the next start after a doubt */

@@ -6,6 +6,12 @@
 /* Work that waits for a person is never due by time. */
 #define IS_TIMED "reason not in (4, 5)"
 
+/* Microseconds until the first row is due, at most a minute. */
+#define NEXT_DUE_US                                                            \
+    "coalesce((select extract(epoch from least(due, fleet_now()"              \
+    " + interval '1 min') - fleet_now()) * 1000000 from waiting"              \
+    " where " IS_TIMED " order by due limit 1), 60000000)::int8"
+
 const struct pg_statement SQL_RELAY[SQL_RELAY_COUNT] = {
     /* The session's lock on a shard, class "ACTI". */
     [SQL_RELAY_LOCK] = {"relay_lock",
@@ -77,10 +83,7 @@ const struct pg_statement SQL_PULSE[SQL_PULSE_COUNT] = {
         "  coalesce((select ' ' || max(s.backend_start)::text"
         "   from pg_stat_activity s where s.backend_type = 'checkpointer'),"
         "   '') as name),"
-        " next as (select coalesce((select extract(epoch from least(due,"
-        "    fleet_now() + interval '1 min') - fleet_now()) * 1000000"
-        "   from waiting where " IS_TIMED " order by due limit 1),"
-        "   60000000)::int8 as due_us),"
+        " next as (select " NEXT_DUE_US " as due_us),"
         " untaken as (select count(*) as rows, coalesce(extract(epoch from"
         "   fleet_now() - min(since)) * 1000000, 0)::int8 as age_us"
         "  from live where owner is null)"
@@ -106,6 +109,7 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "  deaths, is_effect_unknown, deadline, started_at from gone"
         " returning id, tenant, attempt_no",
         1, {PG_INT4}},
+    [SQL_WORK_DUE_NEXT] = {"due_next", "select " NEXT_DUE_US, 0, {0}},
     /* rows at most */
     [SQL_WORK_DUE_EXPIRED] = {"due_expired",
         "select id, attempt_no, calls, is_effect_unknown from waiting"
@@ -216,7 +220,7 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
     [SQL_WORK_PURGE_RESERVATIONS] = {"purge_reservations",
         "delete from reservation where id in (select id from reservation"
         "  where reserved_at < fleet_now() - interval '48 h'"
-        "  order by reserved_at limit $1 for update skip locked)",
+        "  order by reserved_at limit $1)",
         1, {PG_INT4}},
     /* How many transactions began after the oldest that still writes. */
     [SQL_WORK_XMIN_LAG] = {"xmin_lag",

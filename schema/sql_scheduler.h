@@ -74,6 +74,7 @@ enum pulse_column {
 /* On the connection for everything that moves rows. */
 enum sql_work {
     SQL_WORK_DUE_TAKE,
+    SQL_WORK_DUE_NEXT,
     SQL_WORK_DUE_EXPIRED,
     SQL_WORK_UNTAKEN,
     SQL_WORK_MARK_DEAD,
