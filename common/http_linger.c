@@ -54,7 +54,8 @@ static void on_bytes(void *owner, int events)
     char bytes[READ_SIZE];
     (void)events;
     for (int i = 0; i < READS_A_TURN; i++) {
-        const ssize_t got = recv(linger->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        const ssize_t got =
+            recv(linger->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
         if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
             return;
         }

@@ -64,10 +64,10 @@ void http_peer_text(const struct sockaddr *address, char *out)
         memcpy(&in6, address, sizeof(in6));
         (void)inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
     }
-    const bool is_mapped = strncmp(text, mapped, strlen(mapped)) == 0 &&
-                           strchr(text, '.') != NULL;
-    (void)snprintf(out, HTTP_PEER_SIZE, "%s",
-        is_mapped ? text + strlen(mapped) : text);
+    const bool is_mapped =
+        strncmp(text, mapped, strlen(mapped)) == 0 && strchr(text, '.') != NULL;
+    (void)snprintf(
+        out, HTTP_PEER_SIZE, "%s", is_mapped ? text + strlen(mapped) : text);
 }
 
 static void bound_text(int fd, char *out)
@@ -92,12 +92,12 @@ static void bound_text(int fd, char *out)
         strchr(host, ':') == NULL ? "%s:%u" : "[%s]:%u", host, port);
 }
 
-static int bind_to(const struct addrinfo *info, const char *text,
-    struct err *err)
+static int bind_to(
+    const struct addrinfo *info, const char *text, struct err *err)
 {
     static const int one = 1;
-    const int fd = socket(
-        info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int fd =
+        socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return err_set_errno(
             err, ERR_FATAL, "HTTP_LISTEN", "cannot make a socket for %s", text);

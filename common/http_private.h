@@ -86,20 +86,20 @@ struct http_request {
     bool must_close; /* no further request on this connection */
 };
 
-/* -- http_server.c ----------------------------------------------------------------- */
+/* -- http_server.c --------------------------------------------------------- */
 
 /* Lets the answer of a suspended request go out. */
 void http_server_resume(
     struct http_server *server, struct MHD_Connection *connection);
 
-/* -- http_listen.c ----------------------------------------------------------------- */
+/* -- http_listen.c --------------------------------------------------------- */
 
 /* A bound, listening, non-blocking socket; its text into out. */
 int http_listen(
     const struct http_options *options, char *out, struct err *err) MUST_CHECK;
 void http_peer_text(const struct sockaddr *address, char *out);
 
-/* -- http_request.c ------------------------------------------------------------------ */
+/* -- http_request.c -------------------------------------------------------- */
 
 void *http_on_uri(
     void *owner, const char *uri, struct MHD_Connection *connection);
@@ -114,7 +114,7 @@ void http_request_stop_gone(struct http_request *request);
 /* Frees it when nobody holds it any more. */
 void http_request_release(struct http_request *request);
 
-/* -- http_framing.c ------------------------------------------------------------------ */
+/* -- http_framing.c -------------------------------------------------------- */
 
 struct http_fault {
     unsigned status;
@@ -126,14 +126,14 @@ struct http_fault {
 bool http_framing_check(struct MHD_Connection *connection, const char *version,
     size_t max_body_bytes, struct http_fault *fault);
 
-/* -- http_linger.c -------------------------------------------------------------------- */
+/* -- http_linger.c --------------------------------------------------------- */
 
 /* Reads a connection's rest away for a while; owns fd from now on. */
 void http_linger_start(struct http_server *server, int fd);
 /* Ends those whose time is over. */
 void http_linger_expire(struct http_server *server, int64_t now_us);
 
-/* -- http_reply.c -------------------------------------------------------------------- */
+/* -- http_reply.c ---------------------------------------------------------- */
 
 /* Queues the finished answer. */
 enum MHD_Result http_reply_queue(struct http_request *request);

@@ -20,15 +20,15 @@ void http_reply_header(
     request->header_count++;
 }
 
-static struct MHD_Response *make_response(struct http_request *request,
-    const char *content_type, struct span body)
+static struct MHD_Response *make_response(
+    struct http_request *request, const char *content_type, struct span body)
 {
     char *copy = mem_alloc(body.len);
     if (body.len > 0) {
         memcpy(copy, body.ptr, body.len);
     }
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        body.len, copy, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(body.len, copy, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) {
         (void)fputs("out of memory\n", stderr);
         abort();
@@ -78,7 +78,7 @@ enum MHD_Result http_reply_queue(struct http_request *request)
     return result;
 }
 
-/* -- problems ---------------------------------------------------------------------- */
+/* -- problems -------------------------------------------------------------- */
 
 static void put_text(struct buf *out, const char *name, const char *value)
 {
@@ -112,8 +112,7 @@ void http_problem(struct http_request *request, unsigned status,
         buf_clear(&body);
         put_problem(&body, status, code, NULL, "");
     }
-    http_reply(
-        request, status, "application/problem+json", buf_span(&body));
+    http_reply(request, status, "application/problem+json", buf_span(&body));
     buf_fini(&body);
 }
 

@@ -17,7 +17,7 @@
  * answer instead of a reset. */
 enum { MAX_SINK_FACTOR = 4 };
 
-/* -- life --------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------ */
 
 void http_request_release(struct http_request *request)
 {
@@ -41,8 +41,8 @@ void http_request_release(struct http_request *request)
 
 static struct http_conn *conn_of(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
-        connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info->socket_context;
 }
 
@@ -92,7 +92,7 @@ void http_request_orphan(struct http_request *request)
     }
 }
 
-/* -- the calls ------------------------------------------------------------------------ */
+/* -- the calls ------------------------------------------------------------- */
 
 static enum MHD_Result refuse(
     struct http_request *request, const struct http_fault *fault)
@@ -120,8 +120,8 @@ static enum MHD_Result judge(struct http_request *request, const char *version)
             .detail = "the URI holds an encoded NUL"};
         return refuse(request, &fault);
     }
-    if (!http_framing_check(request->connection, version,
-            options->max_body_bytes, &fault)) {
+    if (!http_framing_check(
+            request->connection, version, options->max_body_bytes, &fault)) {
         return refuse(request, &fault);
     }
     return MHD_YES;
@@ -196,7 +196,7 @@ enum MHD_Result http_on_request(void *owner, struct MHD_Connection *connection,
     return hand_over(request, url, method);
 }
 
-/* -- accessors ------------------------------------------------------------------------ */
+/* -- accessors ------------------------------------------------------------- */
 
 const char *http_method(const struct http_request *request)
 {
@@ -247,8 +247,7 @@ static enum MHD_Result on_each(
     return MHD_YES;
 }
 
-unsigned http_header_count(
-    const struct http_request *request, const char *name)
+unsigned http_header_count(const struct http_request *request, const char *name)
 {
     struct each each = {.wanted = name};
     if (request->connection != NULL) {
@@ -288,7 +287,7 @@ void *http_context(const struct http_request *request)
     return request->context;
 }
 
-/* -- gone clients ----------------------------------------------------------------------- */
+/* -- gone clients ---------------------------------------------------------- */
 
 void http_request_stop_gone(struct http_request *request)
 {

@@ -37,7 +37,7 @@ static void on_daemon_log(void *owner, const char *format, va_list args)
     LOG(DEBUG, "http_daemon", NULL, "%s", text);
 }
 
-/* -- running ------------------------------------------------------------------------- */
+/* -- running --------------------------------------------------------------- */
 
 static void plan_run(struct http_server *server)
 {
@@ -73,17 +73,19 @@ void http_server_resume(
     loop_timer_start(server->run, 0, 0);
 }
 
-/* -- connections ----------------------------------------------------------------------- */
+/* -- connections ----------------------------------------------------------- */
 
 static void add_conn(struct http_server *server,
     struct MHD_Connection *connection, void **context)
 {
     struct http_conn *conn = mem_zalloc(1, sizeof(*conn));
     conn->linger_fd = -1;
-    conn->fd = MHD_get_connection_info(
-        connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    http_peer_text(MHD_get_connection_info(connection,
-                       MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr,
+    conn->fd =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+            ->connect_fd;
+    http_peer_text(
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
+            ->client_addr,
         conn->peer);
     conn->deadline_us =
         now_mono_us() + server->options.idle_timeout_s * US_PER_S;
@@ -123,7 +125,7 @@ static void on_connection(void *owner, struct MHD_Connection *connection,
 }
 
 #define TIMEOUT_BODY                                                           \
-    "{\"type\":\"about:blank\",\"title\":\"Request Timeout\",\"status\":408,"      \
+    "{\"type\":\"about:blank\",\"title\":\"Request Timeout\",\"status\":408,"  \
     "\"detail\":\"the body took longer than this server waits\","              \
     "\"code\":\"BODY_TIMEOUT\"}"
 
@@ -159,14 +161,13 @@ static void on_tick(void *owner)
     http_linger_expire(server, now_us);
 }
 
-/* -- opening ------------------------------------------------------------------------- */
+/* -- opening --------------------------------------------------------------- */
 
 static char *read_file(const char *path, struct err *err)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        (void)err_set_errno(
-            err, ERR_FATAL, "HTTP_TLS", "cannot open %s", path);
+        (void)err_set_errno(err, ERR_FATAL, "HTTP_TLS", "cannot open %s", path);
         return NULL;
     }
     char *text = mem_zalloc(1, FILE_MAX_BYTES + 1);
@@ -187,7 +188,8 @@ static struct MHD_Daemon *start_daemon(
 {
     const struct http_options *options = &server->options;
     const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
-                           MHD_USE_ERROR_LOG | (cert == NULL ? 0U : MHD_USE_TLS);
+                           MHD_USE_ERROR_LOG |
+                           (cert == NULL ? 0U : MHD_USE_TLS);
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, cert},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, key},
@@ -268,7 +270,7 @@ struct http_server *http_server_open(struct loop *loop,
     return server;
 }
 
-/* -- ending -------------------------------------------------------------------------- */
+/* -- ending ---------------------------------------------------------------- */
 
 void http_server_drain(struct http_server *server)
 {

@@ -28,7 +28,7 @@ struct http_server;
 struct http_request;
 
 struct http_options {
-    const char *address; /* "127.0.0.1:8080", "[::]:8443"; port 0: any free */
+    const char *address;   /* "127.0.0.1:8080", "[::]:8443"; port 0: any free */
     const char *cert_path; /* PEM; NULL: plain HTTP */
     const char *key_path;
     bool is_behind_proxy; /* allows a public address without TLS */
@@ -56,10 +56,11 @@ void http_server_close(struct http_server *server);
 const char *http_server_address(const struct http_server *server);
 size_t http_server_open_requests(const struct http_server *server);
 
-/* -- the request -------------------------------------------------------------- */
+/* -- the request ----------------------------------------------------------- */
 
 const char *http_method(const struct http_request *request);
-const char *http_path(const struct http_request *request); /* decoded, no query */
+const char *http_path(
+    const struct http_request *request); /* decoded, no query */
 /* The value of a query argument, decoded; NULL if absent. */
 const char *http_query(const struct http_request *request, const char *name);
 /* A header's value (the first); NULL if absent. Names in any case. */
@@ -71,7 +72,8 @@ typedef void (*http_each_fn)(void *arg, const char *name, const char *value);
 void http_each_header(
     const struct http_request *request, http_each_fn fn, void *arg);
 struct span http_body(const struct http_request *request);
-const char *http_peer(const struct http_request *request); /* address, no port */
+const char *http_peer(
+    const struct http_request *request); /* address, no port */
 /* True once the client is known to have closed. A late answer is still tried:
  * the client may have closed only its sending side. */
 bool http_is_gone(const struct http_request *request);
@@ -82,7 +84,7 @@ void http_on_gone(struct http_request *request, loop_fn fn, void *owner);
 void http_set_context(struct http_request *request, void *context);
 void *http_context(const struct http_request *request);
 
-/* -- the answer --------------------------------------------------------------- */
+/* -- the answer ------------------------------------------------------------ */
 
 /* Adds a header to the answer to come; both strings are copied. */
 void http_reply_header(

@@ -31,7 +31,7 @@ static const struct kafka_pair base[] = {
     {NULL, NULL},
 };
 
-/* -- configuration ------------------------------------------------------------- */
+/* -- configuration --------------------------------------------------------- */
 
 /* Runs on librdkafka's threads: the logger may be called from any. */
 static void on_log(
@@ -49,8 +49,8 @@ static void on_log(
         text);
 }
 
-int kafka_conf_set(rd_kafka_conf_t *rk, const char *name, const char *value,
-    struct err *err)
+int kafka_conf_set(
+    rd_kafka_conf_t *rk, const char *name, const char *value, struct err *err)
 {
     char text[160];
     switch (rd_kafka_conf_set(rk, name, value, text, sizeof(text))) {
@@ -132,7 +132,7 @@ rd_kafka_t *kafka_client_new(
     return client;
 }
 
-/* -- event descriptors ----------------------------------------------------------- */
+/* -- event descriptors ----------------------------------------------------- */
 
 int kafka_queue_fd(rd_kafka_queue_t *queue)
 {
@@ -159,7 +159,7 @@ void kafka_fd_clear(int fd)
     (void)!read(fd, &count, sizeof(count));
 }
 
-/* -- errors, names, headers -------------------------------------------------------- */
+/* -- errors, names, headers ------------------------------------------------ */
 
 int kafka_error(struct err *err, rd_kafka_resp_err_t code, const char *what)
 {
@@ -169,8 +169,8 @@ int kafka_error(struct err *err, rd_kafka_resp_err_t code, const char *what)
 
 void kafka_topic_name(const struct conf *conf, const char *name, char *out)
 {
-    (void)snprintf(out, KAFKA_TOPIC_SIZE, "%s%s",
-        conf_text(conf, "topics.prefix"), name);
+    (void)snprintf(
+        out, KAFKA_TOPIC_SIZE, "%s%s", conf_text(conf, "topics.prefix"), name);
 }
 
 bool kafka_header_find(
@@ -191,7 +191,7 @@ bool kafka_header_find(
     return true;
 }
 
-/* -- the check at start ---------------------------------------------------------- */
+/* -- the check at start ---------------------------------------------------- */
 
 static int check_topic(rd_kafka_t *rk, const char *topic, int wait_ms,
     int *partitions, struct err *err)

@@ -30,13 +30,13 @@ struct kafka_record {
     const char *topic;
     int32_t partition;
     int64_t offset;
-    uint64_t generation; /* of the assignment it came with */
-    struct span key;     /* ptr NULL: null key */
-    struct span value;   /* ptr NULL: null value */
+    uint64_t generation;         /* of the assignment it came with */
+    struct span key;             /* ptr NULL: null key */
+    struct span value;           /* ptr NULL: null value */
     rd_kafka_message_t *message; /* owner: see kafka_consumer_fn */
 };
 
-/* -- consumer --------------------------------------------------------------- */
+/* -- consumer -------------------------------------------------------------- */
 
 struct kafka_consumer;
 
@@ -81,7 +81,7 @@ void kafka_consumer_store(struct kafka_consumer *consumer, const char *topic,
     int32_t partition, int64_t next_offset, uint64_t generation);
 uint64_t kafka_consumer_generation(const struct kafka_consumer *consumer);
 
-/* -- producer --------------------------------------------------------------- */
+/* -- producer -------------------------------------------------------------- */
 
 struct kafka_producer;
 
@@ -102,8 +102,7 @@ struct kafka_producer *kafka_producer_open(struct loop *loop,
 void kafka_producer_close(struct kafka_producer *producer, int wait_ms);
 /* Learns and keeps the partitions of a topic (at most 4 topics), since the
  * first record to an unknown topic is up to 1 s late. */
-void kafka_producer_prepare(
-    struct kafka_producer *producer, const char *topic);
+void kafka_producer_prepare(struct kafka_producer *producer, const char *topic);
 /*
  * Copies key, value, headers; delivered runs once, later. Returns -1 (and
  * delivered never runs) when the queue is full (TRANSIENT) or the record is too
@@ -117,7 +116,7 @@ size_t kafka_producer_queued(const struct kafka_producer *producer);
 /* True while at least one broker is connected. */
 bool kafka_producer_is_up(const struct kafka_producer *producer);
 
-/* -- shared ------------------------------------------------------------------ */
+/* -- shared ---------------------------------------------------------------- */
 
 /* A configuration with the base settings and the pass-through names applied.
  * The caller owns it (rd_kafka_conf_destroy or rd_kafka_new). */

@@ -13,9 +13,13 @@
 #include "common/kafka_private.h"
 #include "common/log.h"
 
-enum { COMMITTED_WAIT_MS = 3000, WATERMARK_WAIT_MS = 3000, COMMIT_WAIT_MS = 2000 };
+enum {
+    COMMITTED_WAIT_MS = 3000,
+    WATERMARK_WAIT_MS = 3000,
+    COMMIT_WAIT_MS = 2000
+};
 
-/* -- the steps ------------------------------------------------------------------ */
+/* -- the steps ------------------------------------------------------------- */
 
 /* Commits what is stored, and waits for the answer a bounded time. */
 static void commit_stored(struct kafka_consumer *consumer)
@@ -56,8 +60,7 @@ static void find_starts(struct kafka_consumer *consumer,
         }
     }
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        LOG(WARN, "offset_lookup_failed", NULL, "%s",
-            rd_kafka_err2name(code));
+        LOG(WARN, "offset_lookup_failed", NULL, "%s", rd_kafka_err2name(code));
     }
 }
 
@@ -78,8 +81,8 @@ static void start(struct kafka_consumer *consumer,
         (void)rd_kafka_pause_partitions(consumer->rk, partitions);
     }
     LOG(INFO, "partitions_assigned",
-        (&(struct log_fields){.number_name = "partitions",
-            .number = partitions->cnt}),
+        (&(struct log_fields){
+            .number_name = "partitions", .number = partitions->cnt}),
         "generation %llu", (unsigned long long)consumer->generation);
     if (consumer->events->on_assigned != NULL) {
         consumer->events->on_assigned(
@@ -101,7 +104,7 @@ static void give_up(struct kafka_consumer *consumer,
     consumer->generation++;
 }
 
-/* -- called by librdkafka --------------------------------------------------------- */
+/* -- called by librdkafka -------------------------------------------------- */
 
 void kafka_assign_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
     rd_kafka_topic_partition_list_t *partitions, void *opaque)
@@ -121,12 +124,12 @@ void kafka_assign_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
     give_up(consumer, partitions, are_lost);
     (void)rd_kafka_assign(rk, NULL);
     LOG(INFO, "partitions_revoked",
-        (&(struct log_fields){.number_name = "partitions",
-            .number = partitions->cnt}),
+        (&(struct log_fields){
+            .number_name = "partitions", .number = partitions->cnt}),
         "%s", are_lost ? "lost" : "given up");
 }
 
-/* -- again ----------------------------------------------------------------------- */
+/* -- again ----------------------------------------------------------------- */
 
 void kafka_assign_again(struct kafka_consumer *consumer)
 {
@@ -159,19 +162,20 @@ void kafka_assign_set_paused(struct kafka_consumer *consumer, bool is_paused)
     rd_kafka_topic_partition_list_destroy(partitions);
 }
 
-/* -- offsets out of range -------------------------------------------------------- */
+/* -- offsets out of range -------------------------------------------------- */
 
 static void skip_lost(struct kafka_consumer *consumer, const char *topic,
     int32_t partition, int64_t from, int64_t low)
 {
     LOG(ERROR, "records_lost_by_retention",
-        (&(struct log_fields){.name1 = "topic", .value1 = topic,
-            .number_name = "records", .number = low - from}),
+        (&(struct log_fields){.name1 = "topic",
+            .value1 = topic,
+            .number_name = "records",
+            .number = low - from}),
         "partition %d: offsets %lld to %lld were deleted before they were"
         " consumed",
         partition, (long long)from, (long long)(low - 1));
-    kafka_consumer_store(
-        consumer, topic, partition, low, consumer->generation);
+    kafka_consumer_store(consumer, topic, partition, low, consumer->generation);
     consumer->must_reassign = true;
 }
 
@@ -186,9 +190,9 @@ static void on_out_of_range(
         consumer->must_reassign = true; /* nothing was committed */
         return;
     }
-    const rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(
-        consumer->rk, topic, message->partition, &low, &high,
-        WATERMARK_WAIT_MS);
+    const rd_kafka_resp_err_t code =
+        rd_kafka_query_watermark_offsets(consumer->rk, topic,
+            message->partition, &low, &high, WATERMARK_WAIT_MS);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         (void)kafka_error(&err, code, "cannot read the topic's watermarks");
         consumer->must_reassign = true;

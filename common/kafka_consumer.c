@@ -70,7 +70,7 @@ static void on_client_error(
     kafka_consumer_tell(consumer, &err);
 }
 
-/* -- delivery ------------------------------------------------------------------ */
+/* -- delivery -------------------------------------------------------------- */
 
 static struct span span_of_bytes(const void *bytes, size_t len)
 {
@@ -148,8 +148,7 @@ static bool may_poll(struct kafka_consumer *consumer)
     if (!consumer->is_paused || consumer->are_partitions_paused) {
         return true;
     }
-    if (now_mono_us() - consumer->paused_at_us <
-        LASTING_PAUSE_MS * US_PER_MS) {
+    if (now_mono_us() - consumer->paused_at_us < LASTING_PAUSE_MS * US_PER_MS) {
         return false;
     }
     kafka_assign_set_paused(consumer, true);
@@ -173,7 +172,7 @@ static void turn(struct kafka_consumer *consumer)
     kafka_fd_signal(consumer->fd);
 }
 
-/* -- closing ------------------------------------------------------------------- */
+/* -- closing --------------------------------------------------------------- */
 
 static void leave_group(struct kafka_consumer *consumer)
 {
@@ -201,8 +200,7 @@ static void close_now(struct kafka_consumer *consumer)
     loop_fd_free(consumer->watch);
     kafka_consumer_drop_held(consumer);
     leave_group(consumer);
-    rd_kafka_destroy_flags(
-        consumer->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    rd_kafka_destroy_flags(consumer->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     (void)close(consumer->fd);
     free(consumer->held);
     free(consumer);
@@ -248,7 +246,7 @@ static void on_tick(void *owner)
     enter(consumer);
 }
 
-/* -- opening ------------------------------------------------------------------- */
+/* -- opening --------------------------------------------------------------- */
 
 static int subscribe(struct kafka_consumer *consumer,
     const struct kafka_consumer_options *options, struct err *err)
@@ -309,7 +307,7 @@ struct kafka_consumer *kafka_consumer_open(struct loop *loop,
     return consumer;
 }
 
-/* -- the rest ------------------------------------------------------------------ */
+/* -- the rest -------------------------------------------------------------- */
 
 void kafka_consumer_pause(struct kafka_consumer *consumer)
 {
@@ -347,15 +345,18 @@ void kafka_consumer_store(struct kafka_consumer *consumer, const char *topic,
     if (generation != consumer->generation) {
         return;
     }
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(list, topic, partition)->offset =
         next_offset;
     const rd_kafka_resp_err_t code = rd_kafka_offsets_store(consumer->rk, list);
     rd_kafka_topic_partition_list_destroy(list);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         LOG(DEBUG, "offset_not_stored",
-            (&(struct log_fields){.name1 = "topic", .value1 = topic,
-                .number_name = "partition", .number = partition}),
+            (&(struct log_fields){.name1 = "topic",
+                .value1 = topic,
+                .number_name = "partition",
+                .number = partition}),
             "%s", rd_kafka_err2name(code));
     }
 }

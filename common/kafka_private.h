@@ -19,7 +19,7 @@ struct kafka_pair {
     const char *value;
 };
 
-/* -- kafka.c ------------------------------------------------------------------- */
+/* -- kafka.c --------------------------------------------------------------- */
 
 /*
  * base, then the tunable pairs, then the pass-through names, then the fixed
@@ -39,7 +39,7 @@ void kafka_fd_clear(int fd);
 /* Class TRANSIENT, with librdkafka's name of the code. */
 int kafka_error(struct err *err, rd_kafka_resp_err_t code, const char *what);
 
-/* -- the consumer's two halves --------------------------------------------------- */
+/* -- the consumer's two halves --------------------------------------------- */
 
 struct kafka_consumer {
     struct loop *loop;
@@ -57,7 +57,7 @@ struct kafka_consumer {
     unsigned depth; /* frames on the stack that use this struct */
     bool is_paused;
     bool are_partitions_paused; /* the pause has reached librdkafka */
-    bool must_reassign; /* start again from the committed offsets */
+    bool must_reassign;         /* start again from the committed offsets */
     bool is_closing;
 };
 

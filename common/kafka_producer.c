@@ -72,7 +72,7 @@ static const struct kafka_pair fixed[] = {
     {NULL, NULL},
 };
 
-/* -- delivery reports ------------------------------------------------------------- */
+/* -- delivery reports ------------------------------------------------------ */
 
 static void unlink_delivery(
     struct kafka_producer *producer, struct delivery *delivery)
@@ -139,8 +139,7 @@ static void on_client_error(
 }
 
 /* Brokers are the only things in the statistics whose state is "UP". */
-static int on_statistics(
-    rd_kafka_t *rk, char *json, size_t len, void *opaque)
+static int on_statistics(rd_kafka_t *rk, char *json, size_t len, void *opaque)
 {
     struct kafka_producer *producer = opaque;
     (void)rk;
@@ -149,7 +148,7 @@ static int on_statistics(
     return 0; /* librdkafka frees json */
 }
 
-/* -- an instance ------------------------------------------------------------------ */
+/* -- an instance ----------------------------------------------------------- */
 
 /* A handle keeps the topic's metadata fresh for as long as it lives. */
 static void hold_topic(struct kafka_producer *producer, size_t index)
@@ -230,7 +229,7 @@ static void close_client(struct kafka_producer *producer)
     producer->fd = -1;
 }
 
-/* -- the loop --------------------------------------------------------------------- */
+/* -- the loop -------------------------------------------------------------- */
 
 static void on_event(void *owner, int events);
 
@@ -251,8 +250,8 @@ static void replace_client(struct kafka_producer *producer)
     }
     producer->is_up = false;
     if (open_client(producer, &err) != 0) {
-        LOG(ERROR, "kafka_producer_failed",
-            (&(struct log_fields){.err = &err}), "will try again");
+        LOG(ERROR, "kafka_producer_failed", (&(struct log_fields){.err = &err}),
+            "will try again");
         return;
     }
     producer->has_fatal_error = false;
@@ -298,10 +297,10 @@ static void on_tick(void *owner)
     turn(owner);
 }
 
-/* -- opening and closing ------------------------------------------------------------ */
+/* -- opening and closing --------------------------------------------------- */
 
-struct kafka_producer *kafka_producer_open(struct loop *loop,
-    const struct conf *conf, int linger_ms, struct err *err)
+struct kafka_producer *kafka_producer_open(
+    struct loop *loop, const struct conf *conf, int linger_ms, struct err *err)
 {
     struct kafka_producer *producer = mem_zalloc(1, sizeof(*producer));
     producer->loop = loop;
@@ -329,8 +328,7 @@ void kafka_producer_close(struct kafka_producer *producer, int wait_ms)
     }
 }
 
-void kafka_producer_prepare(
-    struct kafka_producer *producer, const char *topic)
+void kafka_producer_prepare(struct kafka_producer *producer, const char *topic)
 {
     if (producer->topic_count == MAX_TOPICS) {
         return;
@@ -343,7 +341,7 @@ void kafka_producer_prepare(
     }
 }
 
-/* -- producing ---------------------------------------------------------------------- */
+/* -- producing ------------------------------------------------------------- */
 
 static int produce_error(rd_kafka_error_t *error, struct err *err)
 {
@@ -394,8 +392,8 @@ static size_t fill_headers(rd_kafka_vu_t *arguments,
     return header_count;
 }
 
-static struct delivery *new_delivery(struct kafka_producer *producer,
-    kafka_delivered_fn delivered, void *arg)
+static struct delivery *new_delivery(
+    struct kafka_producer *producer, kafka_delivered_fn delivered, void *arg)
 {
     struct delivery *delivery = mem_zalloc(1, sizeof(*delivery));
     delivery->producer = producer;

@@ -27,7 +27,7 @@ enum {
 static void connect_now(void *owner);
 static void on_ready(void *owner, int events);
 
-/* -- errors -------------------------------------------------------------------- */
+/* -- errors ---------------------------------------------------------------- */
 
 /* libpq's messages have several lines; ours have one. */
 static void one_line(const char *text, char *line, size_t size)
@@ -60,8 +60,8 @@ int pg_result_error(const PGresult *result, struct err *err)
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     char line[200];
-    one_line(text == NULL ? PQresultErrorMessage(result) : text, line,
-        sizeof(line));
+    one_line(
+        text == NULL ? PQresultErrorMessage(result) : text, line, sizeof(line));
     if (sqlstate == NULL) {
         return err_set(err, ERR_TRANSIENT, "PG_UNREACHABLE", "%s", line);
     }
@@ -69,7 +69,7 @@ int pg_result_error(const PGresult *result, struct err *err)
         line, sqlstate);
 }
 
-/* -- watching ------------------------------------------------------------------ */
+/* -- watching -------------------------------------------------------------- */
 
 static void watch(struct pg *pg, int events)
 {
@@ -87,8 +87,7 @@ void pg_flush(struct pg *pg)
         pg_break(pg, &err);
         return;
     }
-    loop_fd_want(
-        pg->watch, rest > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
+    loop_fd_want(pg->watch, rest > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
 }
 
 void pg_arm_deadline(struct pg *pg)
@@ -111,7 +110,7 @@ void pg_break(struct pg *pg, const struct err *err)
     loop_timer_start(pg->deliver, 0, 0);
 }
 
-/* -- delivering ---------------------------------------------------------------- */
+/* -- delivering ------------------------------------------------------------ */
 
 static void destroy(struct pg *pg)
 {
@@ -167,8 +166,8 @@ static void lose(struct pg *pg, const struct err *err)
         pg->backoff_ms = BACKOFF_MAX_MS;
     }
     LOG(WARN, pg->state == PG_STATE_UP ? "pg_lost" : "pg_connect_failed",
-        (&(struct log_fields){.err = err, .name1 = "connection",
-            .value1 = pg->name}),
+        (&(struct log_fields){
+            .err = err, .name1 = "connection", .value1 = pg->name}),
         "will connect again");
     pg->state = PG_STATE_OFF;
     pg_batch_end_all(pg, err);
@@ -204,7 +203,7 @@ static void on_deliver(void *owner)
     deliver(owner);
 }
 
-/* -- connecting ---------------------------------------------------------------- */
+/* -- connecting ------------------------------------------------------------ */
 
 static void on_notice(void *owner, const char *message)
 {
@@ -212,8 +211,8 @@ static void on_notice(void *owner, const char *message)
     char line[200];
     one_line(message, line, sizeof(line));
     LOG(DEBUG, "pg_notice",
-        (&(struct log_fields){.name1 = "connection", .value1 = pg->name}),
-        "%s", line);
+        (&(struct log_fields){.name1 = "connection", .value1 = pg->name}), "%s",
+        line);
 }
 
 static void fail_connect(struct pg *pg)
@@ -300,7 +299,7 @@ static void take_setup_result(struct pg *pg, PGresult *result)
     }
 }
 
-/* -- exchanging ---------------------------------------------------------------- */
+/* -- exchanging ------------------------------------------------------------ */
 
 static bool awaits_results(const struct pg *pg)
 {
@@ -395,7 +394,7 @@ static void on_deadline(void *owner)
     deliver(pg);
 }
 
-/* -- opening and closing ------------------------------------------------------- */
+/* -- opening and closing --------------------------------------------------- */
 
 struct pg *pg_open(struct loop *loop, const struct pg_options *options)
 {

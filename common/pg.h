@@ -62,7 +62,7 @@ struct pg_statement {
     enum pg_type params[PG_MAX_PARAMS];
 };
 
-/* -- parameters ----------------------------------------------------------- */
+/* -- parameters ------------------------------------------------------------ */
 
 /* The values of one step. Copies what it is given; reusable after clear. */
 struct pg_params {
@@ -118,16 +118,15 @@ enum pg_end { PG_DONE, PG_FAILED, PG_UNKNOWN };
 
 struct pg_outcome {
     enum pg_end end;
-    const struct err *err;   /* for PG_FAILED and PG_UNKNOWN */
-    char sqlstate[6];        /* "" when the server did not say */
-    int result_count;        /* one a step, in order, for PG_DONE */
+    const struct err *err;    /* for PG_FAILED and PG_UNKNOWN */
+    char sqlstate[6];         /* "" when the server did not say */
+    int result_count;         /* one a step, in order, for PG_DONE */
     PGresult *const *results; /* borrowed until the callback returns */
 };
 
 typedef void (*pg_done_fn)(void *arg, const struct pg_outcome *outcome);
 /* is_up: connected, checked and prepared. Called on every change. */
-typedef void (*pg_state_fn)(
-    void *owner, bool is_up, const struct err *err);
+typedef void (*pg_state_fn)(void *owner, bool is_up, const struct err *err);
 
 struct pg;
 
@@ -155,7 +154,7 @@ bool pg_is_up(const struct pg *pg);
 /* Drops the connection and connects again at once. Batches end as in
  * pg_close(), but from the loop. */
 void pg_reset(struct pg *pg);
-size_t pg_queued(const struct pg *pg); /* batches not ended yet */
+size_t pg_queued(const struct pg *pg);   /* batches not ended yet */
 int pg_backend_pid(const struct pg *pg); /* 0 while down */
 /* Changes on each connect, starting at 1; 0 before the first. */
 uint64_t pg_generation(const struct pg *pg);
@@ -182,10 +181,11 @@ PGresult *pg_query_blocking(PGconn *conn, const struct pg_statement *statement,
  * fsync not off (synchronous_commit is on by the session), no transaction
  * pooler in between (PQbackendPID() is pg_backend_pid() twice), the highest
  * number in actionist.migration, which `actionist migrate` keeps and the
- * runtime role may read, equal to expected_version. FATAL, with one line saying what to do.
+ * runtime role may read, equal to expected_version. FATAL, with one line saying
+ * what to do.
  */
-int pg_check_start(const char *conninfo, int64_t expected_version,
-    struct err *err) MUST_CHECK;
+int pg_check_start(
+    const char *conninfo, int64_t expected_version, struct err *err) MUST_CHECK;
 
 /* Maps an SQLSTATE to a class: one table, with a unit test. */
 enum err_class pg_class_of(const char *sqlstate);

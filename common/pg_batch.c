@@ -69,7 +69,7 @@ static bool is_transaction(const struct pg_batch *batch)
     return batch->step_count > 1;
 }
 
-/* -- building ------------------------------------------------------------------ */
+/* -- building -------------------------------------------------------------- */
 
 void pg_begin(struct pg *pg)
 {
@@ -122,8 +122,8 @@ static void refuse(struct pg *pg, struct pg_batch *batch)
         (void)err_set(&batch->err, ERR_PERMANENT, "PG_TOO_LARGE",
             "the parameters of a statement are too large");
     } else {
-        (void)err_set(&batch->err, ERR_TRANSIENT, "PG_DOWN",
-            "postgres is not connected");
+        (void)err_set(
+            &batch->err, ERR_TRANSIENT, "PG_DOWN", "postgres is not connected");
     }
     finish(pg, batch, PG_FAILED);
 }
@@ -154,12 +154,12 @@ void pg_run(struct pg *pg, int statement, const struct pg_params *params,
     pg_commit(pg, done, arg);
 }
 
-/* -- sending ------------------------------------------------------------------- */
+/* -- sending --------------------------------------------------------------- */
 
 static bool send_plain(struct pg *pg, const char *statement)
 {
-    return PQsendQueryPrepared(
-               pg->conn, statement, 0, NULL, NULL, NULL, 1) == 1;
+    return PQsendQueryPrepared(pg->conn, statement, 0, NULL, NULL, NULL, 1) ==
+           1;
 }
 
 static bool send_step(struct pg *pg, const struct pg_step *step)
@@ -234,7 +234,7 @@ static void send_waiting(struct pg *pg)
     }
 }
 
-/* -- results ------------------------------------------------------------------- */
+/* -- results --------------------------------------------------------------- */
 
 static void keep_result(struct pg_batch *batch, PGresult *result)
 {
@@ -296,8 +296,7 @@ static void take_error(
     }
     batch->has_failed = true;
     batch->err = err;
-    (void)snprintf(
-        batch->sqlstate, sizeof(batch->sqlstate), "%s", sqlstate);
+    (void)snprintf(batch->sqlstate, sizeof(batch->sqlstate), "%s", sqlstate);
 }
 
 /* Whether the failed batch left the session inside its transaction. */
@@ -387,7 +386,7 @@ void pg_batch_take_result(struct pg *pg, PGresult *result)
     }
 }
 
-/* -- the end ------------------------------------------------------------------- */
+/* -- the end --------------------------------------------------------------- */
 
 static void end_sent(
     struct pg *pg, struct pg_batch *batch, const struct err *err)
@@ -447,7 +446,8 @@ static void run_callback(struct pg *pg, struct pg_batch *batch)
 void pg_batch_deliver(struct pg *pg)
 {
     /* What ends while callbacks run is for the next turn of the loop. */
-    struct pg_batch *last = pg->finished.head == NULL ? NULL : pg->finished.tail;
+    struct pg_batch *last =
+        pg->finished.head == NULL ? NULL : pg->finished.tail;
     bool is_more = last != NULL;
     while (is_more) {
         struct pg_batch *batch = pg_queue_pop(&pg->finished);

@@ -72,7 +72,7 @@ PGresult *pg_query_blocking(PGconn *conn, const struct pg_statement *statement,
     return NULL;
 }
 
-/* -- the check at start -------------------------------------------------------- */
+/* -- the check at start ---------------------------------------------------- */
 
 static const struct pg_statement session_check = {
     .name = "session check",

@@ -130,7 +130,7 @@ void pg_param_time(struct pg_params *params, int64_t wall_us)
     pg_param_int8(params, time_to_pg(wall_us));
 }
 
-/* -- arrays ------------------------------------------------------------------ */
+/* -- arrays ---------------------------------------------------------------- */
 
 /* Changes an int32 of the header of the array that is being put. The header
  * is cut off only when the buffer has overflowed: then nothing matters. */

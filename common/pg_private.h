@@ -20,7 +20,12 @@
 #define PG_STATEMENT_COMMIT "_commit"
 #define PG_STATEMENT_ROLLBACK "_rollback"
 
-enum pg_state { PG_STATE_OFF, PG_STATE_CONNECTING, PG_STATE_SETUP, PG_STATE_UP };
+enum pg_state {
+    PG_STATE_OFF,
+    PG_STATE_CONNECTING,
+    PG_STATE_SETUP,
+    PG_STATE_UP
+};
 
 struct pg_step {
     int statement;
@@ -79,7 +84,7 @@ struct pg {
     bool is_closed;
 };
 
-/* -- pg_batch.c ---------------------------------------------------------------- */
+/* -- pg_batch.c ------------------------------------------------------------ */
 
 void pg_queue_push(struct pg_queue *queue, struct pg_batch *batch);
 struct pg_batch *pg_queue_pop(struct pg_queue *queue); /* NULL when empty */
@@ -93,7 +98,7 @@ void pg_batch_end_all(struct pg *pg, const struct err *err);
 /* Runs the callbacks of what is finished now. The caller holds pg. */
 void pg_batch_deliver(struct pg *pg);
 
-/* -- pg_setup.c ---------------------------------------------------------------- */
+/* -- pg_setup.c ------------------------------------------------------------ */
 
 /* Starts connecting; NULL only when memory is exhausted. */
 PGconn *pg_setup_connect(const char *conninfo, const char *name);
@@ -108,7 +113,7 @@ int pg_setup_send(struct pg *pg, struct err *err) MUST_CHECK;
 int pg_setup_take_result(
     struct pg *pg, PGresult *result, struct err *err) MUST_CHECK;
 
-/* -- pg.c ---------------------------------------------------------------------- */
+/* -- pg.c ------------------------------------------------------------------ */
 
 /* Marks the connection as lost; it is given up from the loop. */
 void pg_break(struct pg *pg, const struct err *err);

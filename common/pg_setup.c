@@ -20,7 +20,7 @@ enum { CONNECT_DEADLINE_MS = 5000, NEXT_HOST_MS = 10000, CHECK_RESULT = 1 };
 /* Index lookups only: see E2. Without them the planner flips to hash joins
  * and sequential scans with the size that its statistics remember. */
 #define PINNED_PLANS                                                           \
-    ", ('plan_cache_mode', 'force_generic_plan'), ('enable_hashjoin', 'off'),"  \
+    ", ('plan_cache_mode', 'force_generic_plan'), ('enable_hashjoin', 'off')," \
     "('enable_mergejoin', 'off'), ('enable_seqscan', 'off')"
 #define SET_ALL(values)                                                        \
     "SELECT set_config(name, value, false)"                                    \
@@ -117,14 +117,14 @@ static bool send_prepares(struct pg *pg)
 
 static bool send_query(struct pg *pg, const char *sql)
 {
-    return PQsendQueryParams(
-               pg->conn, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
+    return PQsendQueryParams(pg->conn, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
 }
 
 int pg_setup_send(struct pg *pg, struct err *err)
 {
     pg->setup_seen = 0;
-    const bool is_ok = PQsetnonblocking(pg->conn, 1) == 0 &&
+    const bool is_ok =
+        PQsetnonblocking(pg->conn, 1) == 0 &&
         PQenterPipelineMode(pg->conn) == 1 &&
         send_query(pg, pg->options.are_plans_pinned ? SQL_SETTINGS_PINNED
                                                     : SQL_SETTINGS) &&

@@ -18,7 +18,7 @@
 
 enum { MAX_BODY = 1000, ANSWER_SIZE = 65536, PATIENCE_S = 60 };
 
-/* -- the client -------------------------------------------------------------------- */
+/* -- the client ------------------------------------------------------------ */
 
 struct client {
     const char *input;
@@ -62,7 +62,7 @@ static void *client_main(void *arg)
     return NULL;
 }
 
-/* -- the server -------------------------------------------------------------------- */
+/* -- the server ------------------------------------------------------------ */
 
 struct fixture {
     struct loop loop;
@@ -143,8 +143,8 @@ static void open_server(struct fixture *fixture, unsigned body_timeout_s)
         .body_timeout_s = body_timeout_s,
     };
     struct err err = ERR_INIT;
-    fixture->server = http_server_open(
-        &fixture->loop, &options, on_request, fixture, &err);
+    fixture->server =
+        http_server_open(&fixture->loop, &options, on_request, fixture, &err);
     assert_non_null(fixture->server);
     fixture->later = loop_timer_new(&fixture->loop, on_later, fixture);
     fixture->client.done =
@@ -189,7 +189,7 @@ static int status_of(const char *answer_text)
     return (int)strtol(answer_text + 9, NULL, 10);
 }
 
-/* -- framing --------------------------------------------------------------------------- */
+/* -- framing --------------------------------------------------------------- */
 
 #define POST "POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
 #define GET "GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
@@ -217,8 +217,8 @@ static void framing_is_strict(void **state)
         {"list", POST "Content-Length: 5, 5\r\n\r\nhello", 400, 0},
         {"twice the same",
             POST "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 400, 0},
-        {"twice",
-            POST "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 400, 0},
+        {"twice", POST "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+            400, 0},
         {"empty", POST "Content-Length: \r\n\r\nhello", 400, 0},
         {"hexadecimal", POST "Content-Length: 0x5\r\n\r\nhello", 400, 0},
         {"two numbers", POST "Content-Length: 5 5\r\n\r\nhello", 400, 0},
@@ -230,8 +230,8 @@ static void framing_is_strict(void **state)
             POST "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"
                  "0\r\n\r\n",
             400, 0},
-        {"other encoding",
-            POST "Transfer-Encoding: identity\r\n\r\nhello", 400, 0},
+        {"other encoding", POST "Transfer-Encoding: identity\r\n\r\nhello", 400,
+            0},
         {"encodings in a list",
             POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400, 0},
         {"encodings in two lines",
@@ -240,8 +240,8 @@ static void framing_is_strict(void **state)
             400, 0},
         {"disguised encoding",
             POST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400, 0},
-        {"space before the colon",
-            POST "Content-Length : 5\r\n\r\nhello", 400, 0},
+        {"space before the colon", POST "Content-Length : 5\r\n\r\nhello", 400,
+            0},
         {"two hosts", GET "Host: b\r\n\r\n", 400, 0},
         {"no host", "GET /x HTTP/1.1\r\nConnection: close\r\n\r\n", 400, 0},
         {"control character", GET "X: a\001b\r\n\r\n", 400, 0},
@@ -301,7 +301,7 @@ static void headers_have_a_limit(void **state)
     close_server(&fixture);
 }
 
-/* -- bodies --------------------------------------------------------------------------- */
+/* -- bodies ---------------------------------------------------------------- */
 
 static void a_refused_body_does_not_reset_the_answer(void **state)
 {
@@ -382,7 +382,7 @@ static void expect_gets_continue(void **state)
     close_server(&fixture);
 }
 
-/* -- requests and answers ----------------------------------------------------------------- */
+/* -- requests and answers -------------------------------------------------- */
 
 static void the_handler_sees_the_request(void **state)
 {
@@ -402,8 +402,8 @@ static void a_problem_is_rfc_9457(void **state)
     (void)state;
     struct fixture fixture;
     open_server(&fixture, PATIENCE_S);
-    const char *text = exchange(&fixture,
-        "GET /bad HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    const char *text = exchange(
+        &fixture, "GET /bad HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_int_equal(status_of(text), 422);
     assert_non_null(strstr(text, "application/problem+json"));
     assert_non_null(strstr(text, "\"status\":422"));
@@ -463,8 +463,8 @@ static void a_waiter_hears_that_its_client_closed(void **state)
     struct fixture fixture;
     open_server(&fixture, PATIENCE_S);
     fixture.client.half_closes = true;
-    const char *text = exchange(&fixture,
-        "GET /wait HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    const char *text = exchange(
+        &fixture, "GET /wait HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_int_equal(fixture.gone, 1);
     assert_int_equal(status_of(text), 200);
     close_server(&fixture);
@@ -477,8 +477,7 @@ static void draining_answers_what_is_open(void **state)
     open_server(&fixture, PATIENCE_S);
     fixture.answers_later = true;
     fixture.drains = true;
-    const char *text =
-        exchange(&fixture, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    const char *text = exchange(&fixture, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_int_equal(status_of(text), 200);
     assert_non_null(strstr(text, "Connection: close"));
     fixture.client.answer[0] = '\0';
@@ -510,7 +509,7 @@ static void closing_leaves_the_request_to_its_handler(void **state)
     close_server(&fixture);
 }
 
-/* -- settings ------------------------------------------------------------------------- */
+/* -- settings -------------------------------------------------------------- */
 
 static void addresses_are_checked(void **state)
 {

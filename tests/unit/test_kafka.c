@@ -42,7 +42,7 @@ static void expect_setting(
     assert_string_equal(value, wanted);
 }
 
-/* -- settings ------------------------------------------------------------------------ */
+/* -- settings -------------------------------------------------------------- */
 
 static void names_pass_through_to_the_client(void **state)
 {
@@ -108,7 +108,7 @@ static void topics_have_the_prefix(void **state)
     conf_free(conf);
 }
 
-/* -- the producer -------------------------------------------------------------------- */
+/* -- the producer ---------------------------------------------------------- */
 
 struct reports {
     struct kafka_producer *producer;
@@ -151,8 +151,7 @@ static void closing_reports_every_record_once(void **state)
     loop_init(&loop, NULL, NULL);
     struct conf *conf = new_conf(NULL, NULL);
     struct err err = ERR_INIT;
-    struct kafka_producer *producer =
-        kafka_producer_open(&loop, conf, 0, &err);
+    struct kafka_producer *producer = kafka_producer_open(&loop, conf, 0, &err);
     assert_non_null(producer);
     struct reports reports = {.producer = producer, .closes = true};
     for (int i = 0; i < 100; i++) {
@@ -175,8 +174,7 @@ static void a_record_that_is_too_large_is_refused(void **state)
     loop_init(&loop, NULL, NULL);
     struct conf *conf = new_conf(NULL, NULL);
     struct err err = ERR_INIT;
-    struct kafka_producer *producer =
-        kafka_producer_open(&loop, conf, 0, &err);
+    struct kafka_producer *producer = kafka_producer_open(&loop, conf, 0, &err);
     struct reports reports = {.producer = producer};
     assert_int_equal(produce(producer, 3000000, &reports, &err), -1);
     assert_int_equal(err.class, ERR_PERMANENT);
@@ -192,11 +190,9 @@ static void a_full_queue_is_transient(void **state)
     (void)state;
     struct loop loop;
     loop_init(&loop, NULL, NULL);
-    struct conf *conf =
-        new_conf("kafka.queue.buffering.max.messages", "10");
+    struct conf *conf = new_conf("kafka.queue.buffering.max.messages", "10");
     struct err err = ERR_INIT;
-    struct kafka_producer *producer =
-        kafka_producer_open(&loop, conf, 0, &err);
+    struct kafka_producer *producer = kafka_producer_open(&loop, conf, 0, &err);
     struct reports reports = {.producer = producer};
     int taken = 0;
     while (produce(producer, 10, &reports, &err) == 0) {
@@ -211,17 +207,15 @@ static void a_full_queue_is_transient(void **state)
     loop_fini(&loop);
 }
 
-/* -- the consumer -------------------------------------------------------------------- */
+/* -- the consumer ---------------------------------------------------------- */
 
 static void a_consumer_closes_without_brokers(void **state)
 {
     (void)state;
     static const struct kafka_consumer_events events = {.on_record = NULL};
     static const char *const topics[] = {"nowhere"};
-    const struct kafka_consumer_options options = {.group = "test",
-        .topics = topics,
-        .topic_count = 1,
-        .events = &events};
+    const struct kafka_consumer_options options = {
+        .group = "test", .topics = topics, .topic_count = 1, .events = &events};
     struct loop loop;
     loop_init(&loop, NULL, NULL);
     struct conf *conf = new_conf(NULL, NULL);

@@ -12,8 +12,8 @@
 #include "common/pg.h"
 #include "common/time.h"
 
-static void expect_param(const struct pg_params *params, int index,
-    const char *bytes, size_t size)
+static void expect_param(
+    const struct pg_params *params, int index, const char *bytes, size_t size)
 {
     assert_int_equal(params->size[index], size);
     assert_false(params->is_null[index]);
@@ -75,9 +75,9 @@ static void arrays_have_a_header(void **state)
     pg_array_bytes(&params, SPAN_LIT(""));
     pg_array_end(&params);
     expect_param(&params, 1,
-        "\0\0\0\1" /* dimensions */
-        "\0\0\0\1" /* has nulls */
-        "\0\0\0\x19" /* text */
+        "\0\0\0\1"         /* dimensions */
+        "\0\0\0\1"         /* has nulls */
+        "\0\0\0\x19"       /* text */
         "\0\0\0\3\0\0\0\1" /* length, lower bound */
         "\0\0\0\2ab"
         "\xff\xff\xff\xff"
@@ -102,8 +102,8 @@ static void arrays_of_numbers(void **state)
     pg_array_begin(&params, PG_BOOL);
     pg_array_bool(&params, true);
     pg_array_end(&params);
-    expect_param(&params, 1,
-        "\0\0\0\1\0\0\0\0\0\0\0\x10\0\0\0\1\0\0\0\1\0\0\0\1\1", 25);
+    expect_param(
+        &params, 1, "\0\0\0\1\0\0\0\0\0\0\0\x10\0\0\0\1\0\0\0\1\0\0\0\1\1", 25);
     pg_params_fini(&params);
 }
 
@@ -161,7 +161,7 @@ static void classes_of_sqlstates(void **state)
     assert_int_equal(pg_class_of(NULL), ERR_TRANSIENT);
 }
 
-/* -- without a server ---------------------------------------------------------- */
+/* -- without a server ------------------------------------------------------ */
 
 static const struct pg_statement statements[] = {
     {.name = "one", .sql = "SELECT 1"},
@@ -261,8 +261,7 @@ static void a_bad_connection_string_is_not_quoted(void **state)
 {
     (void)state;
     struct err err = ERR_INIT;
-    assert_null(
-        pg_connect_blocking("password=hunter2 hunter3", "test", &err));
+    assert_null(pg_connect_blocking("password=hunter2 hunter3", "test", &err));
     assert_int_equal(err.class, ERR_FATAL);
     assert_null(strstr(err.msg, "hunter"));
 }
