@@ -24,8 +24,9 @@ static void copy_text(char *out, size_t size, struct span text)
     out[len] = '\0';
 }
 
-static void fill(struct fault *fault, enum code code, struct span pointer,
-    const char *fmt, va_list args)
+/* The callers' own formats are checked where they are called. */
+__attribute__((format(printf, 4, 0))) static void fill(struct fault *fault,
+    enum code code, struct span pointer, const char *fmt, va_list args)
 {
     fault->code = code;
     copy_text(fault->pointer, sizeof(fault->pointer), pointer);

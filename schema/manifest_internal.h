@@ -120,6 +120,7 @@ const char *load_text(const struct load *load, struct json_value value,
 int load_integer(const struct load *load, struct json_value value, int64_t min,
     int64_t max, int64_t *number, const struct path *path) MUST_CHECK;
 
+/* Members or items; 0 for what is neither object nor array. */
 size_t load_count(struct json_value container);
 /* The decoded name of a member, in the arena. */
 struct span load_name(const struct load *load, struct span raw_name);

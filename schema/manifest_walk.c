@@ -23,6 +23,9 @@ struct span load_name(const struct load *load, struct span raw_name)
 
 size_t load_count(struct json_value container)
 {
+    if (container.type != JSON_OBJECT && container.type != JSON_ARRAY) {
+        return 0;
+    }
     struct json_cursor cursor = json_enter(container);
     struct json_member member;
     size_t count = 0;
