@@ -72,6 +72,18 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
                                                " join action a on a.id = t.id "
                                                "and a.window_no = t.window_no",
         3, {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_UUID}},
+    /* boot id, rows at most. What was dispatched and is still nobody's: the
+     * dispatch record stands in a partition that nobody reads right now. Work
+     * of a dead worker does not have to wait for the group to notice. */
+    [SQL_WORKER_COLLECT] = {"collect",
+        "with picked as (select id from live where owner is null"
+        "  and state = 1 and since < fleet_now() - interval '400 ms'"
+        "  order by id limit $2 for update skip locked),"
+        " taken as (update live l set owner = $1, since = fleet_now()"
+        "  from picked p where l.id = p.id and " IS_ALIVE("$1") " returning l.*)"
+        " select " LIVE_COLUMNS("t") " from taken t"
+        " join action a on a.id = t.id and a.window_no = t.window_no",
+        2, {PG_UUID, PG_INT4}},
     /* ids, boot id: rows that are mine already */
     [SQL_WORKER_LOAD] = {"load",
         "select " LIVE_COLUMNS(

@@ -16,6 +16,7 @@ enum sql_worker {
     SQL_WORKER_CONFLICTS,
     SQL_WORKER_FLUSH,
     SQL_WORKER_TAKE,
+    SQL_WORKER_COLLECT,
     SQL_WORKER_LOAD,
     SQL_WORKER_BEGIN,
     SQL_WORKER_BEGIN_READ,
@@ -30,7 +31,7 @@ enum sql_worker {
 };
 extern const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT];
 
-/* Columns of SQL_WORKER_TAKE and SQL_WORKER_LOAD. */
+/* Columns of SQL_WORKER_TAKE, _COLLECT and _LOAD. */
 enum live_column {
     LIVE_ID,
     LIVE_TENANT,

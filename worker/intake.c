@@ -227,23 +227,17 @@ static void on_assigned(void *owner,
 {
     struct intake *intake = owner;
     intake->has_assignment = true;
+    (void)partitions;
     offsets_assign(intake->offsets, generation);
-    LOG(INFO, "partitions_assigned",
-        (&(struct log_fields){
-            .number_name = "partitions", .number = partitions->cnt}),
-        "reading");
 }
 
+/* Offsets were stored as they became done; what is under way is fenced in
+ * Postgres, not by the group. */
 static void on_revoked(
     void *owner, const rd_kafka_topic_partition_list_t *partitions)
 {
     (void)owner;
-    /* Offsets were stored as they became done; what is under way is fenced in
-     * Postgres, not by the group. */
-    LOG(INFO, "partitions_revoked",
-        (&(struct log_fields){
-            .number_name = "partitions", .number = partitions->cnt}),
-        "given up");
+    (void)partitions;
 }
 
 static void on_error(void *owner, const struct err *err)

@@ -7,11 +7,13 @@
 #include "common/log.h"
 #include "common/time.h"
 #include "schema/sql_worker.h"
+#include "worker/admit.h"
+#include "worker/presence.h"
 #include "worker/reconcile.h"
 #include "worker/revive.h"
 #include "worker/worker.h"
 
-enum { RETRY_MS = 200 };
+enum { RETRY_MS = 200, COLLECT_MS = 200, COLLECT_ROWS = 100 };
 
 struct due {
     struct due *next;
@@ -23,6 +25,8 @@ struct due {
 struct take {
     struct worker *worker;
     struct loop_timer *soon;
+    struct loop_timer *every;
+    int64_t collecting_us; /* mono: when it was sent; 0: not under way */
     struct due *head;
     struct due **tail;
     size_t waiting;
@@ -49,12 +53,16 @@ static void kick(struct take *take, int64_t wait_ms)
     }
 }
 
+static void on_every(void *owner);
+
 struct take *take_open(struct worker *worker)
 {
     struct take *take = mem_zalloc(1, sizeof(*take));
     take->worker = worker;
     take->tail = &take->head;
     take->soon = loop_timer_new(worker->loop, on_soon, take);
+    take->every = loop_timer_new(worker->loop, on_every, take);
+    loop_timer_start(take->every, COLLECT_MS, COLLECT_MS);
     return take;
 }
 
@@ -94,6 +102,7 @@ void take_close(struct take *take)
         free(take->batch[i]);
     }
     loop_timer_free(take->soon);
+    loop_timer_free(take->every);
     free(take);
 }
 
@@ -115,12 +124,16 @@ size_t take_waiting(const struct take *take)
 
 bool take_is_busy(const struct take *take)
 {
-    return take->count > 0;
+    return take->count > 0 || take->collecting_us != 0;
 }
 
 int64_t take_since_us(const struct take *take)
 {
-    return take->count > 0 ? take->since_us : 0;
+    const int64_t since_us = take->count > 0 ? take->since_us : 0;
+    return since_us == 0 ||
+                   (take->collecting_us != 0 && take->collecting_us < since_us)
+               ? take->collecting_us
+               : since_us;
 }
 
 /* Everything of the batch goes back and is tried again. */
@@ -212,5 +225,44 @@ static void send_batch(struct take *take)
     pg_param_uuid(&params, take->worker->boot_id);
     take->since_us = now_mono_us();
     pg_run(take->worker->claim_db, SQL_WORKER_TAKE, &params, on_taken, take);
+    pg_params_fini(&params);
+}
+
+/* -- without a record ------------------------------------------------------ */
+
+static void on_collected(void *arg, const struct pg_outcome *outcome)
+{
+    struct take *take = arg;
+    struct worker *worker = take->worker;
+    if (worker->is_closing) {
+        return;
+    }
+    take->collecting_us = 0;
+    if (outcome->end != PG_DONE) {
+        return; /* what became ours without our knowing, reconcile finds */
+    }
+    const PGresult *rows = outcome->results[0];
+    metric_add(worker->stats.taken, NULL, pg_rows(rows));
+    for (int i = 0; i < pg_rows(rows); i++) {
+        revive_row(worker, rows, i);
+    }
+}
+
+static void on_every(void *owner)
+{
+    struct take *take = owner;
+    struct worker *worker = take->worker;
+    /* Only what can run soon: the rest is for workers with room. */
+    if (take->collecting_us != 0 || worker->is_draining ||
+        !presence_is_held(worker->presence) || !pg_is_up(worker->claim_db) ||
+        admit_waiting(worker->admit) > COLLECT_ROWS) {
+        return;
+    }
+    struct pg_params params;
+    pg_params_init(&params);
+    pg_param_uuid(&params, worker->boot_id);
+    pg_param_int4(&params, COLLECT_ROWS);
+    take->collecting_us = now_mono_us();
+    pg_run(worker->claim_db, SQL_WORKER_COLLECT, &params, on_collected, take);
     pg_params_fini(&params);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * take: dispatch records to live rows of ours. The row waits without an owner;
- * whoever sets its owner first has it. A repeated record finds nothing.
+ * take: dispatched rows become ours. The row waits in live without an owner;
+ * whoever sets its owner first has it. Dispatch records say which; a repeated
+ * one finds nothing. Rows that nobody took for 400 ms (the partition of their
+ * record has lost its reader) are collected without a record.
  */
 #ifndef TAKE_H
 #define TAKE_H
