@@ -231,7 +231,10 @@ static int claim_uids(struct keeper_state *keeper, struct err *err)
 
 static int set_up(struct keeper_state *keeper, struct err *err)
 {
-    static const int needed[] = {CAP_SETUID, CAP_SETGID, CAP_SETPCAP, CAP_KILL};
+    /* DAC_OVERRIDE: the top folder of a hierarchy has mode 0555, and our group
+     * below it is to go at the end. */
+    static const int needed[] = {
+        CAP_SETUID, CAP_SETGID, CAP_SETPCAP, CAP_KILL, CAP_DAC_OVERRIDE};
     for (size_t i = 0; i < KEEPER_MAX_SLOTS; i++) {
         cgroup_slot_init(&keeper->children[i].group);
     }
