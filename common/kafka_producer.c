@@ -26,7 +26,6 @@ enum {
 struct delivery {
     struct delivery *prev;
     struct delivery *next;
-    struct kafka_producer *producer;
     kafka_delivered_fn delivered;
     void *arg;
 };
@@ -88,10 +87,10 @@ static void unlink_delivery(
     producer->queued--;
 }
 
-static void report(struct delivery *delivery, enum kafka_delivery how,
-    const rd_kafka_message_t *message, const struct err *err)
+static void report(struct kafka_producer *producer, struct delivery *delivery,
+    enum kafka_delivery how, const rd_kafka_message_t *message,
+    const struct err *err)
 {
-    struct kafka_producer *producer = delivery->producer;
     unlink_delivery(producer, delivery);
     delivery->delivered(delivery->arg, how,
         message == NULL ? -1 : message->partition,
@@ -108,7 +107,7 @@ static void on_delivered(
     (void)rk;
     if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
         producer->is_up = true;
-        report(delivery, KAFKA_DELIVERED, message, NULL);
+        report(producer, delivery, KAFKA_DELIVERED, message, NULL);
         return;
     }
     (void)kafka_error(&err, message->err, "the record was not acknowledged");
@@ -116,10 +115,10 @@ static void on_delivered(
         err.class = ERR_PERMANENT;
     }
     if (rd_kafka_message_status(message) == RD_KAFKA_MSG_STATUS_NOT_PERSISTED) {
-        report(delivery, KAFKA_NOT_DELIVERED, message, &err);
+        report(producer, delivery, KAFKA_NOT_DELIVERED, message, &err);
     } else {
         err.class = ERR_UNKNOWN;
-        report(delivery, KAFKA_MAYBE_DELIVERED, message, &err);
+        report(producer, delivery, KAFKA_MAYBE_DELIVERED, message, &err);
     }
 }
 
@@ -217,10 +216,12 @@ static void close_client(struct kafka_producer *producer)
         serve(producer, PURGE_WAIT_MS);
     }
     while (producer->head != NULL) {
+        struct delivery *delivery = producer->head;
         struct err err = ERR_INIT;
         (void)err_set(&err, ERR_UNKNOWN, "KAFKA_CLOSED",
             "the producer was closed before the record was acknowledged");
-        report(producer->head, KAFKA_MAYBE_DELIVERED, NULL, &err);
+        delivery->prev = NULL; /* it is the first of the list */
+        report(producer, delivery, KAFKA_MAYBE_DELIVERED, NULL, &err);
     }
     release_topics(producer);
     rd_kafka_destroy(producer->rk);
@@ -396,7 +397,6 @@ static struct delivery *new_delivery(
     struct kafka_producer *producer, kafka_delivered_fn delivered, void *arg)
 {
     struct delivery *delivery = mem_zalloc(1, sizeof(*delivery));
-    delivery->producer = producer;
     delivery->delivered = delivered;
     delivery->arg = arg;
     delivery->next = producer->head;
@@ -408,6 +408,7 @@ static struct delivery *new_delivery(
     return delivery;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a record has that many parts */
 int kafka_produce(struct kafka_producer *producer, const char *topic,
     int32_t partition, struct span key, struct span value,
     const struct kafka_header *headers, size_t header_count,

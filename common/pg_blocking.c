@@ -50,7 +50,7 @@ PGresult *pg_query_blocking(PGconn *conn, const struct pg_statement *statement,
             "%s: the parameters are too large", statement->name);
         return NULL;
     }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; params != NULL && i < count; i++) {
         types[i] = (Oid)statement->params[i];
         values[i] = params->is_null[i] ? NULL : bytes + params->start[i];
         sizes[i] = (int)params->size[i];

@@ -194,75 +194,72 @@ static int status_of(const char *answer_text)
 #define POST "POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
 #define GET "GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
 
+static const struct {
+    const char *name;
+    const char *input;
+    int status; /* 0: just closed */
+    int calls;
+} framings[] = {
+    {"get", GET "\r\n", 200, 1},
+    {"post", POST "Content-Length: 5\r\n\r\nhello", 200, 1},
+    {"no length", POST "\r\n", 200, 1},
+    {"chunked",
+        POST "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n"
+             "0\r\n\r\n",
+        200, 1},
+    {"chunked, in capitals", POST "Transfer-Encoding: Chunked\r\n\r\n0\r\n\r\n",
+        200, 1},
+    {"minus", POST "Content-Length: -1\r\n\r\n", 400, 0},
+    {"plus", POST "Content-Length: +5\r\n\r\nhello", 400, 0},
+    {"list", POST "Content-Length: 5, 5\r\n\r\nhello", 400, 0},
+    {"twice the same",
+        POST "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 400, 0},
+    {"twice", POST "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 400,
+        0},
+    {"empty", POST "Content-Length: \r\n\r\nhello", 400, 0},
+    {"hexadecimal", POST "Content-Length: 0x5\r\n\r\nhello", 400, 0},
+    {"two numbers", POST "Content-Length: 5 5\r\n\r\nhello", 400, 0},
+    {"length and chunked",
+        POST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+             "0\r\n\r\n",
+        400, 0},
+    {"chunked and length",
+        POST "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"
+             "0\r\n\r\n",
+        400, 0},
+    {"other encoding", POST "Transfer-Encoding: identity\r\n\r\nhello", 400, 0},
+    {"encodings in a list",
+        POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400, 0},
+    {"encodings in two lines",
+        POST "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+             "0\r\n\r\n",
+        400, 0},
+    {"disguised encoding", POST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        400, 0},
+    {"space before the colon", POST "Content-Length : 5\r\n\r\nhello", 400, 0},
+    {"two hosts", GET "Host: b\r\n\r\n", 400, 0},
+    {"no host", "GET /x HTTP/1.1\r\nConnection: close\r\n\r\n", 400, 0},
+    {"control character", GET "X: a\001b\r\n\r\n", 400, 0},
+    {"too large", POST "Content-Length: 1001\r\n\r\n", 413, 0},
+    {"expected and too large",
+        POST "Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n", 413, 0},
+    {"other expectation",
+        POST "Expect: 200-ok\r\nContent-Length: 5\r\n\r\nhello", 417, 0},
+    {"nul in the path",
+        "GET /x%00y HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 400, 0},
+};
+
 static void framing_is_strict(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        const char *input;
-        int status; /* 0: just closed */
-        int calls;
-    } cases[] = {
-        {"get", GET "\r\n", 200, 1},
-        {"post", POST "Content-Length: 5\r\n\r\nhello", 200, 1},
-        {"no length", POST "\r\n", 200, 1},
-        {"chunked",
-            POST "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n"
-                 "0\r\n\r\n",
-            200, 1},
-        {"chunked, in capitals",
-            POST "Transfer-Encoding: Chunked\r\n\r\n0\r\n\r\n", 200, 1},
-        {"minus", POST "Content-Length: -1\r\n\r\n", 400, 0},
-        {"plus", POST "Content-Length: +5\r\n\r\nhello", 400, 0},
-        {"list", POST "Content-Length: 5, 5\r\n\r\nhello", 400, 0},
-        {"twice the same",
-            POST "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 400, 0},
-        {"twice", POST "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
-            400, 0},
-        {"empty", POST "Content-Length: \r\n\r\nhello", 400, 0},
-        {"hexadecimal", POST "Content-Length: 0x5\r\n\r\nhello", 400, 0},
-        {"two numbers", POST "Content-Length: 5 5\r\n\r\nhello", 400, 0},
-        {"length and chunked",
-            POST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
-                 "0\r\n\r\n",
-            400, 0},
-        {"chunked and length",
-            POST "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"
-                 "0\r\n\r\n",
-            400, 0},
-        {"other encoding", POST "Transfer-Encoding: identity\r\n\r\nhello", 400,
-            0},
-        {"encodings in a list",
-            POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400, 0},
-        {"encodings in two lines",
-            POST "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
-                 "0\r\n\r\n",
-            400, 0},
-        {"disguised encoding",
-            POST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400, 0},
-        {"space before the colon", POST "Content-Length : 5\r\n\r\nhello", 400,
-            0},
-        {"two hosts", GET "Host: b\r\n\r\n", 400, 0},
-        {"no host", "GET /x HTTP/1.1\r\nConnection: close\r\n\r\n", 400, 0},
-        {"control character", GET "X: a\001b\r\n\r\n", 400, 0},
-        {"too large", POST "Content-Length: 1001\r\n\r\n", 413, 0},
-        {"expected and too large",
-            POST "Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n", 413,
-            0},
-        {"other expectation",
-            POST "Expect: 200-ok\r\nContent-Length: 5\r\n\r\nhello", 417, 0},
-        {"nul in the path",
-            "GET /x%00y HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 400,
-            0},
-    };
     struct fixture fixture;
     open_server(&fixture, PATIENCE_S);
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(framings); i++) {
         fixture.calls = 0;
-        const char *text = exchange(&fixture, cases[i].input);
-        if (status_of(text) != cases[i].status ||
-            fixture.calls != cases[i].calls) {
-            fail_msg("%s: status %d, %d calls: %s", cases[i].name,
+        const char *text = exchange(&fixture, framings[i].input);
+        if (status_of(text) != framings[i].status ||
+            fixture.calls != framings[i].calls) {
+            fail_msg("%s: status %d, %d calls: %s", framings[i].name,
                 status_of(text), fixture.calls, text);
         }
     }
