@@ -152,12 +152,14 @@ static void answer_not_found(struct exchange *exchange)
 static bool may_wait(const struct wait *wait, const struct exchange *exchange)
 {
     return !wait->producer->is_draining && wait->waiting.count < WAITERS_MAX &&
-           now_mono_us() < exchange->wait_until_us;
+           now_mono_us() < exchange->wait_until_us &&
+           !http_is_gone(exchange->request);
 }
 
 static void keep_waiting(struct wait *wait, struct exchange *exchange)
 {
     push(&wait->waiting, exchange);
+    http_on_gone(exchange->request, NULL, NULL); /* http_is_gone() tells */
     metric_set(
         wait->producer->meters.waiters, NULL, (double)wait->waiting.count);
     if (!wait->is_ticking && !loop_timer_is_active(wait->tick)) {
@@ -297,16 +299,13 @@ static void on_finished(void *arg, const struct pg_outcome *outcome)
 }
 
 /* Takes out who need not wait any more: the time is over, or the client has
- * gone. */
+ * closed (half of it at least: so it is answered). */
 static void take_over(struct wait *wait)
 {
     struct list before = wait->waiting;
     struct exchange *exchange = NULL;
     wait->waiting = (struct list){0};
     while ((exchange = pop(&before)) != NULL) {
-        if (exchange->request != NULL && http_is_gone(exchange->request)) {
-            exchange_unavailable(exchange); /* read by nobody */
-        }
         if (exchange->request == NULL) {
             exchange_free(exchange);
         } else if (may_wait(wait, exchange)) {
