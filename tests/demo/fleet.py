@@ -80,11 +80,20 @@ class DemoFleet:
                   (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         try:
             if (self.dir / "cluster.json").exists():
-                self.ctl("dev", "down", "--dir", self.dir, config=False)
+                self._dev_down()
             shutil.rmtree(self.top, ignore_errors=True)
         finally:
             for sig, handler in before.items():
                 signal.signal(sig, handler)
+
+    def _dev_down(self):
+        try:
+            self.ctl("dev", "down", "--dir", self.dir, config=False)
+        except (OSError, DemoError, subprocess.TimeoutExpired):
+            # The command is gone or broken: the cluster's script ends
+            # whatever works in the folder, less gently.
+            subprocess.run([ROOT / "deploy/dev/cluster", "down", "--dir",
+                            self.dir], check=True)
 
     def program(self, name):
         """What `dev up` said of one program."""

@@ -26,14 +26,14 @@ class Kind:
     again: str = ""       # "repeat" or "conflict": sent a second time
     kafka_only: bool = False
     fewest_calls: int = 1
-    in_first_wave: bool = False  # in flight when the worker is killed
+    wave: int = 2         # sent before, at or after the worker's death
 
 
 RETRY_AFTER = {"status": 429, "headers": [["Retry-After", str(WAIT_S)]]}
 RETRY_DATE = {"status": 429, "retry_after_date_s": WAIT_S}
 
 KINDS = (
-    Kind("ok", "200", 5),
+    Kind("ok", "200", 5, wave=1),
     Kind("limit-s", f"429, Retry-After: {WAIT_S}, then 200", 3,
          steps=(RETRY_AFTER, {}), fewest_calls=2),
     Kind("limit-date", "429, Retry-After as a date, then 200", 3,
@@ -43,7 +43,7 @@ KINDS = (
     Kind("bad", "400", 3, status="failed", steps=({"status": 400},)),
     Kind("slow", "slower than the time-out, then 200", 3,
          steps=({"delay_ms": 4000}, {}), action="charge.hasty",
-         fewest_calls=2, in_first_wave=True),
+         fewest_calls=2),
     Kind("reset", "connection reset, then 200", 3,
          steps=({"reset": "after_body"}, {}), fewest_calls=2),
     Kind("not-json", "200 with broken JSON", 3,
@@ -53,8 +53,9 @@ KINDS = (
          again="conflict"),
     Kind("killed", "unsafe; worker killed mid-call", 2,
          status="indeterminate", steps=({"never": True},),
-         action="payout.send", area="payouts", in_first_wave=True),
-    Kind("later", f"not_before in {NOT_BEFORE_S} s, then 200", 3),
+         action="payout.send", area="payouts", wave=1),
+    Kind("later", f"not_before in {NOT_BEFORE_S} s, then 200", 3,
+         wave=3),
     Kind("late", "deadline already past", 3, status="expired",
          kafka_only=True, fewest_calls=0),
 )
