@@ -77,7 +77,7 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
      * of a dead worker does not have to wait for the group to notice. */
     [SQL_WORKER_COLLECT] = {"collect",
         "with picked as (select id from live where owner is null"
-        "  and state = 1 and since < fleet_now() - interval '400 ms'"
+        "  and state = 1 and since < fleet_now() - interval '100 ms'"
         "  order by id limit $2 for update skip locked),"
         " taken as (update live l set owner = $1, since = fleet_now()"
         "  from picked p where l.id = p.id and " IS_ALIVE("$1") " returning l.*)"

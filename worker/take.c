@@ -13,7 +13,7 @@
 #include "worker/revive.h"
 #include "worker/worker.h"
 
-enum { RETRY_MS = 200, COLLECT_MS = 200, COLLECT_ROWS = 100 };
+enum { RETRY_MS = 200, COLLECT_MS = 100, COLLECT_ROWS = 100 };
 
 struct due {
     struct due *next;

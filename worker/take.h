@@ -2,7 +2,7 @@
 /*
  * take: dispatched rows become ours. The row waits in live without an owner;
  * whoever sets its owner first has it. Dispatch records say which; a repeated
- * one finds nothing. Rows that nobody took for 400 ms (the partition of their
+ * one finds nothing. Rows that nobody took for 100 ms (the partition of their
  * record has lost its reader) are collected without a record.
  */
 #ifndef TAKE_H
