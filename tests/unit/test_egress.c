@@ -230,18 +230,18 @@ static void target_is_canonical(void **state)
     static const struct {
         const char *url;
         const char *host;
-        uint16_t port;
         const char *rest;
+        uint16_t port;
         bool is_tls;
     } rows[] = {
-        {"HTTPS://API.Example.com./v1?q=1", "api.example.com", 443, "/v1?q=1",
+        {"HTTPS://API.Example.com./v1?q=1", "api.example.com", "/v1?q=1", 443,
             true},
-        {"http://a:8080", "a", 8080, "", false},
-        {"http://[2606:4700:0::1]:81/x", "[2606:4700::1]", 81, "/x", false},
-        {"http://8.8.8.8./", "8.8.8.8", 80, "/", false},
+        {"http://a:8080", "a", "", 8080, false},
+        {"http://[2606:4700:0::1]:81/x", "[2606:4700::1]", "/x", 81, false},
+        {"http://8.8.8.8./", "8.8.8.8", "/", 80, false},
         {"https://B\xc3\x9c"
          "cher.example?x",
-            "xn--bcher-kva.example", 443, "?x", true},
+            "xn--bcher-kva.example", "?x", 443, true},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct egress_target target;

@@ -19,7 +19,7 @@
 
 enum { MEMORY, CPU, PIDS };
 enum { CPU_PERIOD_US = 100000, REMOVE_TRIES = 200, REMOVE_WAIT_US = 10000 };
-#define PATH_SIZE (3 * CGROUP_NAME_SIZE)
+#define PATH_SIZE ((size_t)3 * CGROUP_NAME_SIZE)
 
 static const char *const CONTROLLERS[CGROUP_CONTROLLERS] = {
     [MEMORY] = "memory", [CPU] = "cpu", [PIDS] = "pids"};

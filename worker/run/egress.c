@@ -99,7 +99,7 @@ static int copy_name(struct span text, struct egress_target *target)
         memchr(text.ptr, '\0', text.len) != NULL) {
         return -1;
     }
-    char raw[EGRESS_MAX_HOST + 2];
+    char raw[EGRESS_MAX_HOST + 2] = "";
     bool is_ascii = true;
     for (size_t i = 0; i < text.len; i++) {
         raw[i] = lower(text.ptr[i]);

@@ -61,12 +61,18 @@ int frame_put_ready(struct buf *buf)
     return end(buf, begin(buf, FRAME_READY));
 }
 
+static bool is_within(int64_t value, int64_t least, int64_t most)
+{
+    return value >= least && value <= most;
+}
+
 int frame_put_job(struct buf *buf, uint32_t index, const struct run_job *job)
 {
     const struct call *call = job->call;
     if (job->egress_count > FRAME_MAX_EGRESS ||
         call->header_count > CALL_MAX_HEADERS || call->body.len > FRAME_MAX ||
-        call->url.len > CALL_MAX_URL || job->max_result_bytes > FRAME_MAX) {
+        call->url.len > CALL_MAX_URL || job->max_result_bytes > FRAME_MAX ||
+        !is_within(job->timeout_ms, 1, FRAME_MAX_TIMEOUT_MS)) {
         return -1;
     }
     const size_t start = begin(buf, FRAME_JOB);
@@ -176,11 +182,6 @@ static size_t get_count(struct reader *reader, size_t most)
 static int finish(const struct reader *reader)
 {
     return reader->is_bad || reader->rest.len > 0 ? -1 : 0;
-}
-
-static bool is_within(int64_t value, int64_t least, int64_t most)
-{
-    return value >= least && value <= most;
 }
 
 int frame_next(struct span bytes, struct frame *frame, size_t *used)

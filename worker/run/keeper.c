@@ -170,7 +170,7 @@ static int passed_file(struct msghdr *head)
 
 static void hear(struct keeper_state *keeper)
 {
-    struct keeper_message message;
+    struct keeper_message message = {.kind = 0};
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int))];
