@@ -62,6 +62,8 @@ WORKER_SRC    := $(call sources,worker)
 RUN_SRC       := $(filter-out %/runner_main.c,$(call sources,worker/run))
 SCHEDULER_SRC := $(call sources,scheduler)
 CTL_SRC       := $(call sources,scheduler/ctl)
+# The audit, in the scheduler and in the command.
+VERIFY_SRC    := $(call sources,scheduler/verify)
 DOUBLE_SRC    := $(wildcard tests/double/*.c)
 UNIT_SRC      := $(wildcard tests/unit/test_*.c)
 MODEL_SRC     := $(wildcard tests/model/*.c)
@@ -106,7 +108,7 @@ endef
 SQL_OBJECT := $(BUILD)/schema/migrations.o
 
 $(eval $(call program,actionist,$(call objects,scheduler/ctl/main.c \
-	$(CTL_SRC)) $(SQL_OBJECT)))
+	$(CTL_SRC) $(VERIFY_SRC) scheduler/positions.c) $(SQL_OBJECT)))
 $(eval $(call program,actionist-producer,$(call objects,producer/main.c \
 	$(PRODUCER_SRC))))
 $(eval $(call program,actionist-worker,$(call objects,worker/main.c \
@@ -114,7 +116,7 @@ $(eval $(call program,actionist-worker,$(call objects,worker/main.c \
 $(eval $(call program,actionist-runner,$(call objects,\
 	worker/run/runner_main.c $(RUN_SRC))))
 $(eval $(call program,actionist-scheduler,$(call objects,scheduler/main.c \
-	$(SCHEDULER_SRC))))
+	$(SCHEDULER_SRC) $(VERIFY_SRC))))
 
 $(BIN)/provider-double: $(call objects,$(DOUBLE_SRC))
 	@mkdir -p $(@D)
@@ -137,7 +139,7 @@ $(SQL_OBJECT): $(BUILD)/schema/migrations.c
 # A unit test may reach into the rooms of any program, but never its main.
 ROOMS := $(BUILD)/librooms.a
 $(ROOMS): $(call objects,$(PRODUCER_SRC) $(WORKER_SRC) $(RUN_SRC) \
-	$(SCHEDULER_SRC) $(CTL_SRC)) $(SQL_OBJECT)
+	$(SCHEDULER_SRC) $(VERIFY_SRC) $(CTL_SRC)) $(SQL_OBJECT)
 	@rm -f $@
 	$(AR) qcs $@ $^
 

@@ -107,6 +107,7 @@ create table audit_open (
     name text not null,
     id uuid not null,
     window_no int not null,
+    accepted_at timestamptz not null,
     primary key (name, id, window_no)
 );
 
