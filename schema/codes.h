@@ -50,15 +50,19 @@ enum effect { EFFECT_NATURAL = 1, EFFECT_KEYED = 2, EFFECT_UNSAFE = 3 };
 
 /* ledger.kind */
 enum ledger_kind {
-    LEDGER_ATTEMPT = 1,    /* an attempt that was not the last */
-    LEDGER_LATE = 2,       /* a result that came after its fence had moved */
-    LEDGER_DUPLICATE = 3,  /* the same request again */
-    LEDGER_TAKEOVER = 4,   /* taken from a dead worker */
-    LEDGER_OPS = 5         /* an act of a person */
+    LEDGER_ATTEMPT = 1,   /* an attempt that was not the last */
+    LEDGER_LATE = 2,      /* a result that came after its fence had moved */
+    LEDGER_DUPLICATE = 3, /* the same request again */
+    LEDGER_TAKEOVER = 4,  /* taken from a dead worker */
+    LEDGER_OPS = 5        /* an act of a person */
 };
 
 /* error.class of an outcome */
-enum fault_class { FAULT_TRANSIENT = 1, FAULT_PERMANENT = 2, FAULT_UNKNOWN = 3 };
+enum fault_class {
+    FAULT_TRANSIENT = 1,
+    FAULT_PERMANENT = 2,
+    FAULT_UNKNOWN = 3
+};
 
 const char *status_name(enum status status); /* NULL for an unknown number */
 bool status_parse(struct span name, enum status *status);
@@ -84,18 +88,21 @@ const char *fault_class_name(enum fault_class class);
     X(INVALID_ACTION, 400, "action is missing or not a valid name")            \
     X(TENANT_MISMATCH, 403, "tenant is not the one this caller belongs to")    \
     X(KEY_MISMATCH, 400, "the record's key is not its tenant")                 \
-    X(INVALID_KEY, 400, "idempotency_key must be 1 to 255 printable ASCII "    \
-                        "characters without spaces")                           \
-    X(MISSING_KEY, 400, "idempotency_key (or the Idempotency-Key header) is "  \
-                        "required")                                            \
+    X(INVALID_KEY, 400,                                                        \
+        "idempotency_key must be 1 to 255 printable ASCII "                    \
+        "characters without spaces")                                           \
+    X(MISSING_KEY, 400,                                                        \
+        "idempotency_key (or the Idempotency-Key header) is "                  \
+        "required")                                                            \
     X(INVALID_TIME, 400, "not a time of RFC 3339 with a zone")                 \
     X(INVALID_MEMBER, 400, "a member has the wrong type or range")             \
     X(UNKNOWN_CONNECTOR, 422, "no such connector")                             \
     X(UNKNOWN_ACTION, 422, "the connector has no such action")                 \
     X(PAYLOAD_INVALID, 422, "the payload breaks the action's schema")          \
     X(TEMPLATE_INVALID, 422, "the payload does not fit the request template")  \
-    X(IDEMPOTENCY_CONFLICT, 422, "the same idempotency key was used with "     \
-                                 "other content")                              \
+    X(IDEMPOTENCY_CONFLICT, 422,                                               \
+        "the same idempotency key was used with "                              \
+        "other content")                                                       \
     X(UNSUPPORTED, 422, "not supported by this version")                       \
     X(DEADLINE_PASSED, 0, "the deadline passed before it could succeed")       \
     X(CANCELLED, 0, "cancelled by request")                                    \
@@ -115,13 +122,15 @@ const char *fault_class_name(enum fault_class class);
     X(UNAUTHORIZED, 401, "a valid API key is required")                        \
     X(NOT_FOUND, 404, "nothing here")                                          \
     X(METHOD_NOT_ALLOWED, 405, "this path does not have that method")          \
-    X(UNSUPPORTED_MEDIA_TYPE, 415, "the content type must be "                 \
-                                   "application/json")                         \
+    X(UNSUPPORTED_MEDIA_TYPE, 415,                                             \
+        "the content type must be "                                            \
+        "application/json")                                                    \
     X(TIMEOUT, 408, "the request took too long to arrive")                     \
     X(BAD_REQUEST, 400, "the HTTP request is malformed")                       \
     X(HEADERS_TOO_LARGE, 431, "the headers are larger than allowed")           \
-    X(UNAVAILABLE, 503, "a store that this call needs cannot be reached; "     \
-                        "repeat it later")
+    X(UNAVAILABLE, 503,                                                        \
+        "a store that this call needs cannot be reached; "                     \
+        "repeat it later")
 
 enum code {
     CODE_NONE,

@@ -11,9 +11,9 @@
 struct outcome_error {
     enum code code; /* CODE_NONE: no error */
     enum fault_class class;
-    const char *message; /* NULL: the code's text */
-    const char *pointer; /* NULL or "": none */
-    int http_status;     /* 0: none */
+    const char *message;   /* NULL: the code's text */
+    const char *pointer;   /* NULL or "": none */
+    int http_status;       /* 0: none */
     int64_t retry_after_s; /* -1: none */
 };
 
@@ -25,11 +25,11 @@ struct outcome {
     const char *key; /* "" : null */
     enum status status;
     int attempts;
-    struct span result;      /* raw answer body; ptr NULL: null */
-    bool is_result_cut;      /* result_truncated and result_bytes are added */
-    int64_t result_bytes;    /* whole size where it is cut */
+    struct span result;   /* raw answer body; ptr NULL: null */
+    bool is_result_cut;   /* result_truncated and result_bytes are added */
+    int64_t result_bytes; /* whole size where it is cut */
     struct outcome_error error;
-    int64_t started_at_us;  /* 0: null */
+    int64_t started_at_us; /* 0: null */
     int64_t finished_at_us;
     int64_t wall_ms;
     int64_t cpu_ms;

@@ -31,19 +31,18 @@ struct fault {
         .code = CODE_NONE                                                      \
     }
 /* Fills fault and returns -1. detail NULL: the code's text. */
-int fault_set(
-    struct fault *fault, enum code code, const char *pointer, const char *fmt,
-    ...) PRINTF_LIKE(4, 5);
+int fault_set(struct fault *fault, enum code code, const char *pointer,
+    const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 enum record_door { RECORD_DOOR_KAFKA, RECORD_DOOR_HTTP };
 
 struct record_source {
     enum record_door door;
-    struct span tenant;   /* HTTP: of the API key; Kafka: the record's key */
-    bool has_tenant;      /* Kafka: false for a null key */
-    struct span key;      /* HTTP: Idempotency-Key header */
+    struct span tenant; /* HTTP: of the API key; Kafka: the record's key */
+    bool has_tenant;    /* Kafka: false for a null key */
+    struct span key;    /* HTTP: Idempotency-Key header */
     bool has_key;
-    const char *topic;    /* Kafka only: position, for an id without key */
+    const char *topic; /* Kafka only: position, for an id without key */
     int32_t partition;
     int64_t offset;
 };

@@ -15,12 +15,11 @@
 
 /* False: absent or not usable. seconds is 0 to INT64_MAX (saturated); rounded
  * up. date: the Date header, empty when absent. */
-bool retry_after_parse(struct span value, struct span date, int64_t now_wall_us,
-    int64_t *seconds);
+bool retry_after_parse(
+    struct span value, struct span date, int64_t now_wall_us, int64_t *seconds);
 /* RFC 9110 5.6.7: IMF-fixdate, RFC 850, asctime; two-digit years relative to
  * now. */
-bool http_date_parse(
-    struct span text, int64_t now_wall_us, int64_t *wall_us);
+bool http_date_parse(struct span text, int64_t now_wall_us, int64_t *wall_us);
 bool reset_header_parse(struct span value, enum reset_unit unit,
     int64_t now_wall_us, int64_t *seconds);
 

@@ -19,13 +19,13 @@
 
 /* How a call ended, as the runner saw it. */
 enum call_end {
-    CALL_ANSWERED,       /* a whole HTTP answer: see http_status */
-    CALL_NOT_SENT,       /* DNS, refused, TLS, runner not started */
-    CALL_DENIED,         /* egress refusal, bad parameter: permanent, not sent */
-    CALL_TIMED_OUT,      /* after the first byte was sent */
-    CALL_TIMED_OUT_EARLY,/* before the first byte was sent */
-    CALL_BROKEN,         /* reset, cut or malformed answer after the first byte */
-    CALL_LOST,           /* the runner died after the gate */
+    CALL_ANSWERED,  /* a whole HTTP answer: see http_status */
+    CALL_NOT_SENT,  /* DNS, refused, TLS, runner not started */
+    CALL_DENIED,    /* egress refusal, bad parameter: permanent, not sent */
+    CALL_TIMED_OUT, /* after the first byte was sent */
+    CALL_TIMED_OUT_EARLY, /* before the first byte was sent */
+    CALL_BROKEN, /* reset, cut or malformed answer after the first byte */
+    CALL_LOST,   /* the runner died after the gate */
     CALL_END_COUNT
 };
 
@@ -39,37 +39,37 @@ enum verdict_class {
 
 struct call_facts {
     enum call_end end;
-    int http_status;        /* CALL_ANSWERED */
-    bool has_retry_after;   /* a usable Retry-After or reset header */
+    int http_status;      /* CALL_ANSWERED */
+    bool has_retry_after; /* a usable Retry-After or reset header */
     int64_t retry_after_s;
     enum effect effect;
-    bool was_taken_over;    /* or an earlier attempt's effect is unknown */
-    enum status_move move;  /* of the manifest, for http_status */
+    bool was_taken_over;   /* or an earlier attempt's effect is unknown */
+    enum status_move move; /* of the manifest, for http_status */
 };
 
 enum verdict_class state_judge(const struct call_facts *facts);
 
 /* The budget of one action. */
 struct budget {
-    int calls;            /* started so far, this one included */
+    int calls; /* started so far, this one included */
     int max_attempts;
     bool is_effect_unknown; /* of any attempt so far, this one not included */
-    int64_t now_us;       /* database or wall clock: the same as the others */
-    int64_t deadline_us;  /* 0: none */
+    int64_t now_us;         /* database or wall clock: the same as the others */
+    int64_t deadline_us;    /* 0: none */
     int64_t first_call_us;  /* for key retention; 0: none */
     int64_t key_retention_s; /* 0: does not apply */
     int64_t base_ms;
     int64_t max_ms;
-    bool is_cancelled;    /* a cancel was asked for while it ran */
+    bool is_cancelled; /* a cancel was asked for while it ran */
 };
 
 struct decision {
     bool is_terminal;
-    enum status status;      /* terminal */
-    enum code code;          /* CODE_NONE for success */
+    enum status status; /* terminal */
+    enum code code;     /* CODE_NONE for success */
     enum fault_class class;
-    bool is_effect_unknown;  /* to be kept with the waiting row */
-    int64_t wait_ms;         /* not terminal: at least this long */
+    bool is_effect_unknown; /* to be kept with the waiting row */
+    int64_t wait_ms;        /* not terminal: at least this long */
 };
 
 /*
@@ -78,8 +78,7 @@ struct decision {
  * up to 20 % of the wait.
  */
 struct decision state_settle(const struct call_facts *facts,
-    const struct budget *budget, enum code code_if_failed,
-    uint32_t jitter_ppm);
+    const struct budget *budget, enum code code_if_failed, uint32_t jitter_ppm);
 
 /* The wait before attempt calls + 1 without Retry-After: P7. */
 int64_t state_backoff_ms(int calls, int64_t base_ms, int64_t max_ms);
@@ -93,8 +92,7 @@ struct sweep_facts {
 };
 enum sweep_act state_sweep(const struct sweep_facts *facts);
 /* Whether, after the death, the effect of the action may have happened. */
-bool state_sweep_is_unknown(
-    const struct sweep_facts *facts, bool was_unknown);
+bool state_sweep_is_unknown(const struct sweep_facts *facts, bool was_unknown);
 
 /* Terminal status of work that ends without a call of its own: deadline
  * (EXPIRED), cancel (CANCELLED), deaths (EXHAUSTED): indeterminate if any

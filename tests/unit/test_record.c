@@ -57,94 +57,92 @@ static void check_rows(
 #define UNREADABLE(code, pointer) RECORD_UNREADABLE, CODE_##code, pointer
 #define REJECTED(code, pointer) RECORD_REJECTED, CODE_##code, pointer
 
+static const struct row kafka_rows[] = {
+    {"smallest", "{" HEAD "}", OK},
+    {"minor",
+        "{\"spec\":\"actionist/1.7\",\"tenant\":\"acme\","
+        "\"connector\":\"a\",\"action\":\"b\",\"new\":[]}",
+        OK},
+    {"all",
+        "{" HEAD ",\"idempotency_key\":\"k\",\"payload\":{\"a\":1},"
+        "\"not_before\":\"2026-12-01T08:00:00Z\","
+        "\"deadline\":\"2026-12-01T09:00:00+00:30\","
+        "\"priority\":9,\"max_attempts\":100,\"dry_run\":false}",
+        OK},
+    {"escaped names",
+        "{\"sp\\u0065c\":\"actionist\\/1\","
+        "\"tenant\":\"acm\\u0065\",\"connector\":\"a\","
+        "\"action\":\"b\"}",
+        OK},
+    {"open brace", "{", UNREADABLE(MALFORMED_JSON, "")},
+    {"empty", "", UNREADABLE(MALFORMED_JSON, "")},
+    {"array", "[]", UNREADABLE(MALFORMED_JSON, "")},
+    {"two values", "{" HEAD "}{}", UNREADABLE(MALFORMED_JSON, "")},
+    {"bad byte", "{" HEAD ",\"x\":\"\xFF\"}", UNREADABLE(MALFORMED_JSON, "")},
+    {"duplicate", "{" HEAD ",\"payload\":{\"a\":1,\"\\u0061\":2}}",
+        UNREADABLE(DUPLICATE_MEMBER, "")},
+    {"no spec", "{\"tenant\":\"acme\"}", UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
+    {"major 2", "{\"spec\":\"actionist/2\"}",
+        UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
+    {"major 10", "{\"spec\":\"actionist/10\"}",
+        UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
+    {"empty minor", "{\"spec\":\"actionist/1.\"}",
+        UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
+    {"spec type", "{\"spec\":1}", UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
+    {"no tenant", "{\"spec\":\"actionist/1\"}",
+        UNREADABLE(INVALID_TENANT, "/tenant")},
+    {"tenant case", "{\"spec\":\"actionist/1\",\"tenant\":\"Acme\"}",
+        UNREADABLE(INVALID_TENANT, "/tenant")},
+    {"tenant with NUL", "{\"spec\":\"actionist/1\",\"tenant\":\"acme\\u0000\"}",
+        UNREADABLE(INVALID_TENANT, "/tenant")},
+    {"other tenant", "{\"spec\":\"actionist/1\",\"tenant\":\"acme2\"}",
+        UNREADABLE(KEY_MISMATCH, "")},
+    {"no connector", "{\"spec\":\"actionist/1\",\"tenant\":\"acme\"}",
+        UNREADABLE(INVALID_CONNECTOR, "/connector")},
+    {"connector path",
+        "{\"spec\":\"actionist/1\",\"tenant\":\"acme\","
+        "\"connector\":\"../x\"}",
+        UNREADABLE(INVALID_CONNECTOR, "/connector")},
+    {"action type",
+        "{\"spec\":\"actionist/1\",\"tenant\":\"acme\","
+        "\"connector\":\"x\",\"action\":[]}",
+        UNREADABLE(INVALID_ACTION, "/action")},
+    {"empty key", "{" HEAD ",\"idempotency_key\":\"\"}",
+        REJECTED(INVALID_KEY, "/idempotency_key")},
+    {"null key", "{" HEAD ",\"idempotency_key\":null}",
+        REJECTED(INVALID_KEY, "/idempotency_key")},
+    {"key with space", "{" HEAD ",\"idempotency_key\":\"k \"}",
+        REJECTED(INVALID_KEY, "/idempotency_key")},
+    {"key with letter", "{" HEAD ",\"idempotency_key\":\"k\\u00e9\"}",
+        REJECTED(INVALID_KEY, "/idempotency_key")},
+    {"key with NUL", "{" HEAD ",\"idempotency_key\":\"k\\u0000\"}",
+        REJECTED(INVALID_KEY, "/idempotency_key")},
+    {"no zone", "{" HEAD ",\"not_before\":\"2026-12-01T08:00:00\"}",
+        REJECTED(INVALID_TIME, "/not_before")},
+    {"time number", "{" HEAD ",\"deadline\":1796000000}",
+        REJECTED(INVALID_TIME, "/deadline")},
+    {"deadline first",
+        "{" HEAD ",\"not_before\":\"2026-12-01T08:00:00Z\","
+        "\"deadline\":\"2026-12-01T09:00:00+01:00\"}",
+        REJECTED(INVALID_TIME, "/deadline")},
+    {"priority 10", "{" HEAD ",\"priority\":10}",
+        REJECTED(INVALID_MEMBER, "/priority")},
+    {"priority text", "{" HEAD ",\"priority\":\"5\"}",
+        REJECTED(INVALID_MEMBER, "/priority")},
+    {"no attempts", "{" HEAD ",\"max_attempts\":0}",
+        REJECTED(INVALID_MEMBER, "/max_attempts")},
+    {"101 attempts", "{" HEAD ",\"max_attempts\":101}",
+        REJECTED(INVALID_MEMBER, "/max_attempts")},
+    {"dry run", "{" HEAD ",\"dry_run\":true}",
+        REJECTED(UNSUPPORTED, "/dry_run")},
+    {"dry run text", "{" HEAD ",\"dry_run\":\"no\"}",
+        REJECTED(INVALID_MEMBER, "/dry_run")},
+};
+
 static void kafka_door_judges_each_member(void **state)
 {
     (void)state;
-    static const struct row rows[] = {
-        {"smallest", "{" HEAD "}", OK},
-        {"minor",
-            "{\"spec\":\"actionist/1.7\",\"tenant\":\"acme\","
-            "\"connector\":\"a\",\"action\":\"b\",\"new\":[]}",
-            OK},
-        {"all",
-            "{" HEAD ",\"idempotency_key\":\"k\",\"payload\":{\"a\":1},"
-            "\"not_before\":\"2026-12-01T08:00:00Z\","
-            "\"deadline\":\"2026-12-01T09:00:00+00:30\","
-            "\"priority\":9,\"max_attempts\":100,\"dry_run\":false}",
-            OK},
-        {"escaped names",
-            "{\"sp\\u0065c\":\"actionist\\/1\","
-            "\"tenant\":\"acm\\u0065\",\"connector\":\"a\","
-            "\"action\":\"b\"}",
-            OK},
-        {"open brace", "{", UNREADABLE(MALFORMED_JSON, "")},
-        {"empty", "", UNREADABLE(MALFORMED_JSON, "")},
-        {"array", "[]", UNREADABLE(MALFORMED_JSON, "")},
-        {"two values", "{" HEAD "}{}", UNREADABLE(MALFORMED_JSON, "")},
-        {"bad byte", "{" HEAD ",\"x\":\"\xFF\"}",
-            UNREADABLE(MALFORMED_JSON, "")},
-        {"duplicate", "{" HEAD ",\"payload\":{\"a\":1,\"\\u0061\":2}}",
-            UNREADABLE(DUPLICATE_MEMBER, "")},
-        {"no spec", "{\"tenant\":\"acme\"}",
-            UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
-        {"major 2", "{\"spec\":\"actionist/2\"}",
-            UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
-        {"major 10", "{\"spec\":\"actionist/10\"}",
-            UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
-        {"empty minor", "{\"spec\":\"actionist/1.\"}",
-            UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
-        {"spec type", "{\"spec\":1}", UNREADABLE(UNSUPPORTED_SPEC, "/spec")},
-        {"no tenant", "{\"spec\":\"actionist/1\"}",
-            UNREADABLE(INVALID_TENANT, "/tenant")},
-        {"tenant case", "{\"spec\":\"actionist/1\",\"tenant\":\"Acme\"}",
-            UNREADABLE(INVALID_TENANT, "/tenant")},
-        {"tenant with NUL",
-            "{\"spec\":\"actionist/1\",\"tenant\":\"acme\\u0000\"}",
-            UNREADABLE(INVALID_TENANT, "/tenant")},
-        {"other tenant", "{\"spec\":\"actionist/1\",\"tenant\":\"acme2\"}",
-            UNREADABLE(KEY_MISMATCH, "")},
-        {"no connector", "{\"spec\":\"actionist/1\",\"tenant\":\"acme\"}",
-            UNREADABLE(INVALID_CONNECTOR, "/connector")},
-        {"connector path",
-            "{\"spec\":\"actionist/1\",\"tenant\":\"acme\","
-            "\"connector\":\"../x\"}",
-            UNREADABLE(INVALID_CONNECTOR, "/connector")},
-        {"action type",
-            "{\"spec\":\"actionist/1\",\"tenant\":\"acme\","
-            "\"connector\":\"x\",\"action\":[]}",
-            UNREADABLE(INVALID_ACTION, "/action")},
-        {"empty key", "{" HEAD ",\"idempotency_key\":\"\"}",
-            REJECTED(INVALID_KEY, "/idempotency_key")},
-        {"null key", "{" HEAD ",\"idempotency_key\":null}",
-            REJECTED(INVALID_KEY, "/idempotency_key")},
-        {"key with space", "{" HEAD ",\"idempotency_key\":\"k \"}",
-            REJECTED(INVALID_KEY, "/idempotency_key")},
-        {"key with letter", "{" HEAD ",\"idempotency_key\":\"k\\u00e9\"}",
-            REJECTED(INVALID_KEY, "/idempotency_key")},
-        {"key with NUL", "{" HEAD ",\"idempotency_key\":\"k\\u0000\"}",
-            REJECTED(INVALID_KEY, "/idempotency_key")},
-        {"no zone", "{" HEAD ",\"not_before\":\"2026-12-01T08:00:00\"}",
-            REJECTED(INVALID_TIME, "/not_before")},
-        {"time number", "{" HEAD ",\"deadline\":1796000000}",
-            REJECTED(INVALID_TIME, "/deadline")},
-        {"deadline first",
-            "{" HEAD ",\"not_before\":\"2026-12-01T08:00:00Z\","
-            "\"deadline\":\"2026-12-01T09:00:00+01:00\"}",
-            REJECTED(INVALID_TIME, "/deadline")},
-        {"priority 10", "{" HEAD ",\"priority\":10}",
-            REJECTED(INVALID_MEMBER, "/priority")},
-        {"priority text", "{" HEAD ",\"priority\":\"5\"}",
-            REJECTED(INVALID_MEMBER, "/priority")},
-        {"no attempts", "{" HEAD ",\"max_attempts\":0}",
-            REJECTED(INVALID_MEMBER, "/max_attempts")},
-        {"101 attempts", "{" HEAD ",\"max_attempts\":101}",
-            REJECTED(INVALID_MEMBER, "/max_attempts")},
-        {"dry run", "{" HEAD ",\"dry_run\":true}",
-            REJECTED(UNSUPPORTED, "/dry_run")},
-        {"dry run text", "{" HEAD ",\"dry_run\":\"no\"}",
-            REJECTED(INVALID_MEMBER, "/dry_run")},
-    };
-    check_rows(rows, ARRAY_LEN(rows), &kafka);
+    check_rows(kafka_rows, ARRAY_LEN(kafka_rows), &kafka);
 }
 
 static void http_door_judges_each_member(void **state)
