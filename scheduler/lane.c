@@ -214,6 +214,23 @@ static int add_headers(rd_kafka_headers_t *headers,
         row->trace_len, err);
 }
 
+/* librdkafka copies what the arguments point to. */
+static rd_kafka_error_t *produce_with(struct lane *lane, struct lane_row *row,
+    char *bytes, rd_kafka_headers_t *headers)
+{
+    const rd_kafka_vu_t arguments[] = {
+        {.vtype = RD_KAFKA_VTYPE_RKT, .u.rkt = lane->topic},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+        {.vtype = RD_KAFKA_VTYPE_KEY,
+            .u.mem = {.ptr = bytes + row->tenant_at, .size = row->tenant_len}},
+        {.vtype = RD_KAFKA_VTYPE_VALUE,
+            .u.mem = {.ptr = bytes + row->body_at, .size = row->body_len}},
+        {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers},
+        {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = row},
+    };
+    return rd_kafka_produceva(lane->rk, arguments, ARRAY_LEN(arguments));
+}
+
 static int produce(struct lane *lane, struct lane_row *row, char *bytes,
     struct err *err)
 {
@@ -222,18 +239,11 @@ static int produce(struct lane *lane, struct lane_row *row, char *bytes,
         rd_kafka_headers_destroy(headers);
         return -1;
     }
-    char *key = bytes + row->tenant_at;
-    char *body = bytes + row->body_at;
     row->offset = -1;
-    const rd_kafka_resp_err_t code = rd_kafka_producev(lane->rk,
-        RD_KAFKA_V_TOPIC(lane->target->topic),
-        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-        RD_KAFKA_V_KEY(key, row->tenant_len),
-        RD_KAFKA_V_VALUE(body, row->body_len),
-        RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE(row), RD_KAFKA_V_END);
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    rd_kafka_error_t *error = produce_with(lane, row, bytes, headers);
+    if (error != NULL) {
         rd_kafka_headers_destroy(headers);
-        return code_error(code, "produce", err);
+        return lane_error(error, "produce", err);
     }
     lane->in_flight++;
     return 0;

@@ -15,6 +15,7 @@ static void on_tried(void *arg, const struct pg_outcome *outcome)
         return;
     }
     if (!pg_get_bool(outcome->results[0], 0, 0)) {
+        relay_clear_alarm(relay);
         loop_timer_start(relay->timer, TRY_EVERY_MS, 0);
         return;
     }

@@ -140,6 +140,15 @@ void relay_restart(struct relay *relay, const struct err *err)
     pg_reset(relay->pg); /* gives the lock up, and forgets every bound */
 }
 
+void relay_clear_alarm(struct relay *relay)
+{
+    if (relay->alarm.class != ERR_NONE) {
+        relay->alarm = (struct err)ERR_INIT;
+        metric_set(relay->stats.is_alarmed, NULL, 0.0);
+        LOG(INFO, "relay_recovered", NULL, "what was wrong is over");
+    }
+}
+
 bool relay_takes(struct relay *relay, enum relay_phase phase,
     const struct pg_outcome *outcome, const char *what)
 {

@@ -92,6 +92,8 @@ struct relay {
 
 /* The one way back. FATAL refuses: an alarm, and a longer wait. */
 void relay_restart(struct relay *relay, const struct err *err);
+/* It works, or somebody else does it. */
+void relay_clear_alarm(struct relay *relay);
 /* For the callback of a statement: false (and started again) unless it is
  * done and belongs to this phase. */
 bool relay_takes(struct relay *relay, enum relay_phase phase,

@@ -34,16 +34,6 @@ static void end_poll(struct relay *relay)
     loop_timer_start(relay->timer, wait_ms, 0);
 }
 
-/* It works: what was wrong is over. */
-static void clear_alarm(struct relay *relay)
-{
-    if (relay->alarm.class != ERR_NONE) {
-        relay->alarm = (struct err)ERR_INIT;
-        metric_set(relay->stats.is_alarmed, NULL, 0.0);
-        LOG(INFO, "relay_recovered", NULL, "publishing again");
-    }
-}
-
 /* -- checkpoints ------------------------------------------------------------------------- */
 
 static void on_saved(void *arg, const struct pg_outcome *outcome)
@@ -118,7 +108,7 @@ void relay_on_published(void *owner, const struct err *err)
     metric_add(relay->stats.published, NULL, (double)batch->count);
     metric_add(relay->stats.transactions, NULL, 1.0);
     relay->backoff_ms = 100;
-    clear_alarm(relay);
+    relay_clear_alarm(relay);
     end_poll(relay);
 }
 
@@ -259,7 +249,7 @@ static void on_polled(void *arg, const struct pg_outcome *outcome)
         relay->active_us = now_mono_us();
         publish(relay);
     } else {
-        clear_alarm(relay);
+        relay_clear_alarm(relay);
         end_poll(relay);
     }
 }
