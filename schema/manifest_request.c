@@ -138,7 +138,7 @@ static bool path_text_is_plain(struct span text)
 static bool path_has_dots(const struct template *template)
 {
     struct buf path; /* with x for each placeholder, and a slash at the end */
-    buf_init(&path, MAX_PATH * 2);
+    buf_init(&path, (size_t)MAX_PATH * 2);
     for (size_t i = 0; i < template_piece_count(template); i++) {
         const struct span fixed = template_fixed(template, i);
         if (fixed.ptr == NULL) {
