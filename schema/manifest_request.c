@@ -165,9 +165,10 @@ static int load_path(const struct load *load, void *target,
     if (template == NULL) {
         return -1;
     }
-    const struct span first = template_piece_count(template) == 0
-                                  ? (struct span){0}
-                                  : template_fixed(template, 0);
+    struct span first = {0};
+    if (template_piece_count(template) > 0) {
+        first = template_fixed(template, 0);
+    }
     if (first.len == 0 || first.ptr[0] != '/') {
         return load_refuse(load, path, "must start with /");
     }
