@@ -39,15 +39,14 @@ static int parse_gaps(
     if (json_parse(text, 2, &root, err) != 0) {
         return err_wrap(err, "gaps");
     }
-    const size_t count =
-        root.type == JSON_ARRAY ? count_elements(root) : 0;
+    const size_t count = root.type == JSON_ARRAY ? count_elements(root) : 0;
     checkpoint->gaps = mem_zalloc(count + 1, sizeof(*checkpoint->gaps));
     struct json_cursor cursor = json_enter(root);
     struct json_member member;
     while (checkpoint->gap_count < count && json_next(&cursor, &member)) {
         if (member.value.type != JSON_NUMBER ||
-            !json_to_int(member.value,
-                &checkpoint->gaps[checkpoint->gap_count])) {
+            !json_to_int(
+                member.value, &checkpoint->gaps[checkpoint->gap_count])) {
             return err_set(err, ERR_FATAL, "BAD_CHECKPOINT",
                 "the relay's checkpoint holds a gap that is no number");
         }
@@ -56,8 +55,8 @@ static int parse_gaps(
     return 0;
 }
 
-int checkpoint_parse(struct checkpoint *checkpoint, const PGresult *result,
-    struct err *err)
+int checkpoint_parse(
+    struct checkpoint *checkpoint, const PGresult *result, struct err *err)
 {
     checkpoint_fini(checkpoint);
     if (pg_rows(result) == 0) {
@@ -67,11 +66,9 @@ int checkpoint_parse(struct checkpoint *checkpoint, const PGresult *result,
     checkpoint->low = pg_get_int(result, 0, CHECKPOINT_LOW);
     checkpoint->high = pg_get_int(result, 0, CHECKPOINT_HIGH);
     checkpoint->system = pg_get_int(result, 0, CHECKPOINT_SYSTEM);
-    checkpoint->timeline =
-        (int32_t)pg_get_int(result, 0, CHECKPOINT_TIMELINE);
+    checkpoint->timeline = (int32_t)pg_get_int(result, 0, CHECKPOINT_TIMELINE);
     const struct span gaps = pg_get_bytes(result, 0, CHECKPOINT_GAPS);
-    const struct span positions =
-        pg_get_bytes(result, 0, CHECKPOINT_POSITIONS);
+    const struct span positions = pg_get_bytes(result, 0, CHECKPOINT_POSITIONS);
     if (parse_gaps(checkpoint, gaps, err) != 0 ||
         positions_parse(&checkpoint->positions, positions, err) != 0) {
         return err_wrap(err, "the relay's checkpoint");

@@ -17,7 +17,7 @@ struct checkpoint {
     int64_t *gaps; /* owned */
     size_t gap_count;
     struct positions positions;
-    int64_t system;   /* of the database cluster */
+    int64_t system; /* of the database cluster */
     int32_t timeline;
 };
 

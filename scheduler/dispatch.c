@@ -7,8 +7,8 @@
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/time.h"
-#include "schema/sql_scheduler.h"
 #include "scheduler/scheduler.h"
+#include "schema/sql_scheduler.h"
 
 enum {
     ENOUGH_QUEUED = 5000,  /* records that Kafka has not taken */
@@ -81,8 +81,8 @@ static void send_row(struct dispatch *dispatch, const PGresult *rows, int row)
         (long long)pg_get_int(rows, row, 2));
     struct err err = ERR_INIT;
     if (kafka_produce(dispatch->scheduler->producer, dispatch->topic, -1,
-            pg_get_bytes(rows, row, 1), buf_span(&value), NULL, 0,
-            on_delivered, dispatch, &err) != 0) {
+            pg_get_bytes(rows, row, 1), buf_span(&value), NULL, 0, on_delivered,
+            dispatch, &err) != 0) {
         metric_add(dispatch->failed, NULL, 1.0);
         LOG(WARN, "dispatch_failed", (&(struct log_fields){.err = &err}),
             "will be sent again");
@@ -130,8 +130,7 @@ void dispatch_look(struct dispatch *dispatch, int64_t untaken, int64_t age_us)
     const bool is_due =
         now_mono_us() - dispatch->resent_us >= dispatch->resend_us;
     if (dispatch->is_resending || !is_due ||
-        kafka_producer_queued(dispatch->scheduler->producer) >=
-            ENOUGH_QUEUED) {
+        kafka_producer_queued(dispatch->scheduler->producer) >= ENOUGH_QUEUED) {
         return;
     }
     dispatch->is_resending = true;

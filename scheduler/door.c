@@ -28,8 +28,8 @@ static void answer_metrics(struct http_request *request)
     buf_fini(&text);
 }
 
-static void put_part(struct buf *out, const char *name, bool is_well,
-    const char *why)
+static void put_part(
+    struct buf *out, const char *name, bool is_well, const char *why)
 {
     json_put_name(out, name);
     if (is_well) {
@@ -96,15 +96,15 @@ struct door *scheduler_door_open(struct scheduler *scheduler, struct err *err)
         .max_connections_per_address = 64,
         .idle_timeout_s = 30,
         .body_timeout_s = 10};
-    door->server = http_server_open(
-        &scheduler->loop, &options, on_request, door, err);
+    door->server =
+        http_server_open(&scheduler->loop, &options, on_request, door, err);
     if (door->server == NULL) {
         free(door);
         return NULL;
     }
     LOG(INFO, "listening",
-        (&(struct log_fields){.name1 = "address",
-            .value1 = http_server_address(door->server)}),
+        (&(struct log_fields){
+            .name1 = "address", .value1 = http_server_address(door->server)}),
         "health and metrics");
     return door;
 }

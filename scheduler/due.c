@@ -7,11 +7,11 @@
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/time.h"
-#include "schema/sql_scheduler.h"
-#include "schema/state.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/ending.h"
 #include "scheduler/scheduler.h"
+#include "schema/sql_scheduler.h"
+#include "schema/state.h"
 
 enum {
     TAKE_ROWS = 200,
@@ -29,7 +29,7 @@ struct due {
     struct pg_params params;
     bool is_busy;
     bool has_taken; /* since the last look at what is due next */
-    int tries; /* left, when a row is expected */
+    int tries;      /* left, when a row is expected */
     struct metric *taken;
     struct metric *held;
 };
@@ -71,8 +71,7 @@ static void on_expired(void *arg, const struct pg_outcome *outcome)
     }
     const PGresult *rows = outcome->results[0];
     for (int i = 0; i < pg_rows(rows); i++) {
-        struct ending_row row = {
-            .attempt_no = (int32_t)pg_get_int(rows, i, 1),
+        struct ending_row row = {.attempt_no = (int32_t)pg_get_int(rows, i, 1),
             .calls = (int32_t)pg_get_int(rows, i, 2),
             .status = state_end(STATUS_EXPIRED, pg_get_bool(rows, i, 3)),
             .code = CODE_DEADLINE_PASSED};
@@ -89,8 +88,8 @@ static void find_expired(struct due *due)
     due->is_busy = true;
     pg_params_clear(&due->params);
     pg_param_int4(&due->params, EXPIRED_ROWS);
-    pg_run(due->scheduler->work, SQL_WORK_DUE_EXPIRED, &due->params,
-        on_expired, due);
+    pg_run(due->scheduler->work, SQL_WORK_DUE_EXPIRED, &due->params, on_expired,
+        due);
 }
 
 /* -- those that run again -------------------------------------------------------------------- */
@@ -152,8 +151,8 @@ static void take(void *owner)
     due->is_busy = true;
     pg_params_clear(&due->params);
     pg_param_int4(&due->params, TAKE_ROWS);
-    pg_run(due->scheduler->work, SQL_WORK_DUE_TAKE, &due->params, on_taken,
-        due);
+    pg_run(
+        due->scheduler->work, SQL_WORK_DUE_TAKE, &due->params, on_taken, due);
 }
 
 void due_look(struct due *due, int64_t next_us)

@@ -6,9 +6,9 @@
 
 #include "common/log.h"
 #include "common/metrics.h"
+#include "scheduler/scheduler.h"
 #include "schema/outcome.h"
 #include "schema/sql_scheduler.h"
-#include "scheduler/scheduler.h"
 
 /* A request may have 1 MiB, so few at a time. */
 enum { QUEUE_ROWS = 1000, BATCH_ROWS = 16, REQUEST_DEPTH = 80 };
@@ -127,11 +127,11 @@ static void put_document(struct buf *out, const PGresult *facts, int row,
         .started_at_us =
             was_called ? pg_get_time(facts, row, ENDING_STARTED_AT) : 0,
         .finished_at_us = pg_get_time(facts, row, ENDING_NOW),
-        .manifest = pg_is_null(facts, row, ENDING_MANIFEST)
-                        ? NULL
-                        : (const uint8_t *)pg_get_bytes(
-                              facts, row, ENDING_MANIFEST)
-                              .ptr};
+        .manifest =
+            pg_is_null(facts, row, ENDING_MANIFEST)
+                ? NULL
+                : (const uint8_t *)pg_get_bytes(facts, row, ENDING_MANIFEST)
+                      .ptr};
     outcome_put(out, &outcome);
 }
 
@@ -206,8 +206,8 @@ static void put_rows(struct pg_params *params,
 {
     pg_array_begin(params, PG_UUID);
     for (size_t i = 0; i < count; i++) {
-        pg_array_bytes(params,
-            (struct span){(const char *)rows[i]->id, UUID_SIZE});
+        pg_array_bytes(
+            params, (struct span){(const char *)rows[i]->id, UUID_SIZE});
     }
     pg_array_end(params);
     pg_array_begin(params, PG_INT4);
@@ -257,8 +257,8 @@ static void on_facts(void *arg, const struct pg_outcome *outcome)
         buf_fini(&document);
     }
     pg_array_end(params);
-    pg_run(queue->ending->scheduler->work, end_statement[queue->source],
-        params, on_ended, queue);
+    pg_run(queue->ending->scheduler->work, end_statement[queue->source], params,
+        on_ended, queue);
 }
 
 static void send_batch(struct queue *queue)

@@ -174,8 +174,8 @@ void lane_close(struct lane *lane)
         rd_kafka_topic_destroy(lane->topic);
     }
     if (lane->rk != NULL) {
-        (void)rd_kafka_purge(lane->rk,
-            RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+        (void)rd_kafka_purge(
+            lane->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
         rd_kafka_destroy(lane->rk);
     }
     rd_kafka_consumer_group_metadata_destroy(lane->group);
@@ -194,8 +194,8 @@ static int add_header(rd_kafka_headers_t *headers, const char *name,
                : code_error(code, "headers", err);
 }
 
-static int add_headers(rd_kafka_headers_t *headers,
-    const struct lane_row *row, const char *bytes, struct err *err)
+static int add_headers(rd_kafka_headers_t *headers, const struct lane_row *row,
+    const char *bytes, struct err *err)
 {
     static const char type[] = "application/json";
     char id[UUID_TEXT_SIZE];
@@ -210,8 +210,8 @@ static int add_headers(rd_kafka_headers_t *headers,
     if (row->trace_len == 0) {
         return 0;
     }
-    return add_header(headers, "traceparent", bytes + row->trace_at,
-        row->trace_len, err);
+    return add_header(
+        headers, "traceparent", bytes + row->trace_at, row->trace_len, err);
 }
 
 /* librdkafka copies what the arguments point to. */
@@ -231,8 +231,8 @@ static rd_kafka_error_t *produce_with(struct lane *lane, struct lane_row *row,
     return rd_kafka_produceva(lane->rk, arguments, ARRAY_LEN(arguments));
 }
 
-static int produce(struct lane *lane, struct lane_row *row, char *bytes,
-    struct err *err)
+static int produce(
+    struct lane *lane, struct lane_row *row, char *bytes, struct err *err)
 {
     rd_kafka_headers_t *headers = rd_kafka_headers_new(4);
     if (add_headers(headers, row, bytes, err) != 0) {
@@ -270,8 +270,8 @@ static int send_watermark(struct lane *lane, int64_t low, struct err *err)
 {
     rd_kafka_topic_partition_list_t *offsets =
         rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(offsets, lane->target->topic, 0)
-        ->offset = low;
+    rd_kafka_topic_partition_list_add(offsets, lane->target->topic, 0)->offset =
+        low;
     rd_kafka_error_t *error = rd_kafka_send_offsets_to_transaction(
         lane->rk, offsets, lane->group, OFFSETS_TIMEOUT_MS);
     rd_kafka_topic_partition_list_destroy(offsets);

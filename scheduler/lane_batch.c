@@ -38,8 +38,7 @@ void lane_batch_add(struct lane_batch *batch, int64_t seq, const uint8_t *id,
 {
     if (batch->count == batch->cap) {
         batch->cap = batch->cap == 0 ? 256 : batch->cap * 2;
-        batch->rows =
-            mem_resize(batch->rows, batch->cap, sizeof(*batch->rows));
+        batch->rows = mem_resize(batch->rows, batch->cap, sizeof(*batch->rows));
     }
     struct lane_row *row = &batch->rows[batch->count];
     batch->count++;

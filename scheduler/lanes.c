@@ -64,8 +64,7 @@ static int fence_lanes(struct lanes *lanes, struct err *err)
 {
     for (int i = 0; i < LANE_COUNT; i++) {
         char id[NAME_SIZE + 4];
-        (void)snprintf(
-            id, sizeof(id), "%s.%c", lanes->group, (char)('a' + i));
+        (void)snprintf(id, sizeof(id), "%s.%c", lanes->group, (char)('a' + i));
         lanes->lane[i] = lane_open(&lanes->target, id, err);
         if (lanes->lane[i] == NULL) {
             return -1;
@@ -78,13 +77,12 @@ static int run_start(
     struct lanes *lanes, struct lane_start *start, struct err *err)
 {
     destroy_lanes(lanes);
-    struct readback *readback = readback_open(lanes->conf, lanes->topic,
-        lanes->group, &lanes->is_cancelled, err);
+    struct readback *readback = readback_open(
+        lanes->conf, lanes->topic, lanes->group, &lanes->is_cancelled, err);
     if (readback == NULL) {
         return -1;
     }
-    int result =
-        readback_check_topic(readback, &start->max_record_bytes, err);
+    int result = readback_check_topic(readback, &start->max_record_bytes, err);
     if (result == 0) {
         lanes->target.max_record_bytes = start->max_record_bytes;
         result = fence_lanes(lanes, err);

@@ -64,8 +64,8 @@ struct lane_start {
     struct lane_found *found;   /* owned */
     size_t found_count;
     size_t found_cap;
-    size_t foreign;         /* records without our headers */
-    int64_t watermark;      /* committed with the last transaction; -1: none */
+    size_t foreign;          /* records without our headers */
+    int64_t watermark;       /* committed with the last transaction; -1: none */
     size_t max_record_bytes; /* what the topic takes */
 };
 

@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "schema/migrations.h"
-#include "schema/sql_scheduler.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/door.h"
 #include "scheduler/due.h"
@@ -20,6 +18,8 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/sweep.h"
 #include "scheduler/upkeep.h"
+#include "schema/migrations.h"
+#include "schema/sql_scheduler.h"
 
 enum { STOP_MS = 10000, PRODUCER_CLOSE_MS = 2000, EXIT_FAILED = 1 };
 
@@ -117,8 +117,7 @@ static int open_all(struct scheduler *scheduler, struct err *err)
         return -1;
     }
     scheduler->work = pg_open(loop,
-        &(struct pg_options){
-            .conninfo = conf_text(scheduler->conf, "postgres"),
+        &(struct pg_options){.conninfo = conf_text(scheduler->conf, "postgres"),
             .name = "actionist-scheduler work",
             .statements = SQL_WORK,
             .statement_count = SQL_WORK_COUNT,

@@ -22,8 +22,8 @@ static void grow(struct positions *positions, int32_t count)
     if (count <= positions->count) {
         return;
     }
-    positions->next = mem_resize(
-        positions->next, (size_t)count, sizeof(*positions->next));
+    positions->next =
+        mem_resize(positions->next, (size_t)count, sizeof(*positions->next));
     for (int32_t i = positions->count; i < count; i++) {
         positions->next[i] = POSITION_UNKNOWN;
     }
@@ -87,8 +87,7 @@ int positions_parse(
         int64_t partition = -1;
         int64_t next = -1;
         if (!span_to_int(member.name, &partition) || partition < 0 ||
-            partition >= POSITIONS_MAX ||
-            member.value.type != JSON_NUMBER ||
+            partition >= POSITIONS_MAX || member.value.type != JSON_NUMBER ||
             !json_to_int(member.value, &next) || next < 0) {
             return err_set(err, ERR_PERMANENT, "BAD_POSITIONS",
                 "positions: not partition numbers and offsets");

@@ -27,7 +27,7 @@ void positions_advance(
 
 /* {"<partition>": <next offset>, ...}; unknown ones are left out. */
 void positions_format(const struct positions *positions, struct buf *out);
-int positions_parse(struct positions *positions, struct span text,
-    struct err *err) MUST_CHECK;
+int positions_parse(
+    struct positions *positions, struct span text, struct err *err) MUST_CHECK;
 
 #endif

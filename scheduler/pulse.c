@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "common/log.h"
-#include "schema/sql_scheduler.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/due.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sweep.h"
+#include "schema/sql_scheduler.h"
 
 enum { LOOK_EVERY_MS = 200 };
 
@@ -65,8 +65,7 @@ struct pulse *pulse_open(struct scheduler *scheduler)
     pulse->timer = loop_timer_new(&scheduler->loop, look, pulse);
     loop_timer_start(pulse->timer, 0, LOOK_EVERY_MS);
     pulse->pg = pg_open(&scheduler->loop,
-        &(struct pg_options){
-            .conninfo = conf_text(scheduler->conf, "postgres"),
+        &(struct pg_options){.conninfo = conf_text(scheduler->conf, "postgres"),
             .name = "actionist-scheduler pulse",
             .statements = SQL_PULSE,
             .statement_count = SQL_PULSE_COUNT,

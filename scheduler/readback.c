@@ -149,9 +149,8 @@ static int check_position(const struct readback *readback, int32_t partition,
 }
 
 /* Fills from and ends; a partition that is not known begins at its start. */
-static int find_bounds(struct readback *readback,
-    const struct positions *known, struct positions *from,
-    struct positions *ends, struct err *err)
+static int find_bounds(struct readback *readback, const struct positions *known,
+    struct positions *from, struct positions *ends, struct err *err)
 {
     if (known->count > readback->partitions) {
         return err_set(err, ERR_FATAL, "POSITION_OUTSIDE",
@@ -247,9 +246,8 @@ static int assign(struct readback *readback, const struct positions *from,
     }
     const rd_kafka_resp_err_t code = rd_kafka_assign(readback->stable, list);
     rd_kafka_topic_partition_list_destroy(list);
-    return code == RD_KAFKA_RESP_ERR_NO_ERROR
-               ? 0
-               : code_error(code, "assign", err);
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0
+                                              : code_error(code, "assign", err);
 }
 
 /* One message or event. Records beyond the end cannot be ours: both lanes were
@@ -302,8 +300,8 @@ static int read_all(struct readback *readback, struct positions *next,
         if (behind > 0 && now_mono_us() > alarm_us) {
             alarm_us = now_mono_us() + ALARM_EVERY_S * US_PER_S;
             LOG(ERROR, "readback_waits",
-                (&(struct log_fields){.number_name = "partitions",
-                    .number = behind}),
+                (&(struct log_fields){
+                    .number_name = "partitions", .number = behind}),
                 "somebody's open transaction hides what was published; "
                 "waiting for its end");
         }

@@ -43,14 +43,14 @@ void relay_stats_init(struct relay_stats *stats)
             "Whether this scheduler publishes outcomes.", NULL),
         .is_alarmed = metric_gauge("actionist_relay_is_alarmed",
             "Whether something keeps the relay from publishing.", NULL),
-        .published = metric_counter("actionist_relay_outcomes_total",
-            "Outcomes published.", NULL),
+        .published = metric_counter(
+            "actionist_relay_outcomes_total", "Outcomes published.", NULL),
         .transactions = metric_counter("actionist_relay_transactions_total",
             "Kafka transactions committed.", NULL),
         .low = metric_gauge("actionist_relay_low_seq",
             "Every outcome up to this number is published.", NULL),
-        .high = metric_gauge("actionist_relay_high_seq",
-            "The highest number read.", NULL),
+        .high = metric_gauge(
+            "actionist_relay_high_seq", "The highest number read.", NULL),
         .gaps = metric_gauge("actionist_relay_gaps",
             "Numbers below the highest that may still be filled.", NULL),
         .gaps_waited = metric_counter("actionist_relay_gaps_waited_total",
@@ -67,8 +67,7 @@ void relay_stats_init(struct relay_stats *stats)
             "Outcomes that the read-back found more than once.", NULL),
         .below_watermark =
             metric_counter("actionist_relay_below_watermark_total",
-                "Rows published although the watermark had passed them.",
-                NULL),
+                "Rows published although the watermark had passed them.", NULL),
         .cut = metric_counter("actionist_relay_cut_total",
             "Outcomes published without their result, which did not fit.",
             NULL),
@@ -290,15 +289,15 @@ struct relay *relay_open(struct loop *loop, const struct conf *conf)
     lane_batch_init(&relay->batch, BATCH_MAX_BYTES);
     positions_init(&relay->delivered);
     relay->lanes = lanes_open(loop, conf, relay->shard, &events, relay);
-    relay->pg = pg_open(loop,
-        &(struct pg_options){.conninfo = conf_text(conf, "postgres"),
-            .name = "actionist-scheduler relay",
-            .statements = SQL_RELAY,
-            .statement_count = SQL_RELAY_COUNT,
-            .are_plans_pinned = true,
-            .session_sql = session_sql,
-            .on_state = on_state,
-            .owner = relay});
+    relay->pg = pg_open(
+        loop, &(struct pg_options){.conninfo = conf_text(conf, "postgres"),
+                  .name = "actionist-scheduler relay",
+                  .statements = SQL_RELAY,
+                  .statement_count = SQL_RELAY_COUNT,
+                  .are_plans_pinned = true,
+                  .session_sql = session_sql,
+                  .on_state = on_state,
+                  .owner = relay});
     return relay;
 }
 

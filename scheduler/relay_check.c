@@ -27,10 +27,9 @@ static int check_facts(const PGresult *facts, struct err *err)
             "the sequence outcome_seq must have CACHE 1, INCREMENT 1 and NO "
             "CYCLE");
     }
-    if (span_is(pg_get_bytes(facts, 0, RELAY_FACT_SYNCHRONOUS_COMMIT),
-            "off")) {
-        return err_set(err, ERR_FATAL, "COMMITS_ARE_LAZY",
-            "synchronous_commit is off");
+    if (span_is(pg_get_bytes(facts, 0, RELAY_FACT_SYNCHRONOUS_COMMIT), "off")) {
+        return err_set(
+            err, ERR_FATAL, "COMMITS_ARE_LAZY", "synchronous_commit is off");
     }
     return 0;
 }
@@ -126,9 +125,10 @@ static int compare_one(const struct relay *relay,
     const struct lane_found *found, const PGresult *rows, int row,
     struct err *err)
 {
-    const bool exists = row < pg_rows(rows) &&
-                        pg_get_int(rows, row, 0) == found->seq;
-    if (exists && memcmp(pg_get_uuid(rows, row, 1), found->id, UUID_SIZE) == 0) {
+    const bool exists =
+        row < pg_rows(rows) && pg_get_int(rows, row, 0) == found->seq;
+    if (exists &&
+        memcmp(pg_get_uuid(rows, row, 1), found->id, UUID_SIZE) == 0) {
         return 0;
     }
     if (!exists && found->seq <= relay->checkpoint.low) {
@@ -141,8 +141,8 @@ static int compare_one(const struct relay *relay,
         exists ? "holds another action there" : "does not hold it");
 }
 
-static int compare_part(struct relay *relay, const PGresult *rows, size_t end,
-    struct err *err)
+static int compare_part(
+    struct relay *relay, const PGresult *rows, size_t end, struct err *err)
 {
     int row = 0;
     for (size_t i = relay->compared; i < end; i++) {
@@ -170,8 +170,8 @@ static void take_found(struct relay *relay)
     if (repeated > 0 || start->foreign > 0) {
         metric_add(relay->stats.duplicates, NULL, (double)repeated);
         LOG(ERROR, "outcomes_foreign",
-            (&(struct log_fields){.number_name = "duplicates",
-                .number = (long long)repeated}),
+            (&(struct log_fields){
+                .number_name = "duplicates", .number = (long long)repeated}),
             "somebody else writes to the outcomes topic: %zu outcomes are "
             "there more than once, %zu records are not ours",
             repeated, start->foreign);

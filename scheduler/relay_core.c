@@ -27,8 +27,7 @@ static bool add_gap(struct relay_core *core, int64_t seq)
     }
     if (core->gap_count == core->gap_cap) {
         core->gap_cap = core->gap_cap == 0 ? 64 : core->gap_cap * 2;
-        core->gaps =
-            mem_resize(core->gaps, core->gap_cap, sizeof(*core->gaps));
+        core->gaps = mem_resize(core->gaps, core->gap_cap, sizeof(*core->gaps));
     }
     core->gaps[core->gap_count] = (struct relay_gap){.seq = seq};
     core->gap_count++;
@@ -68,7 +67,10 @@ static void set_low(struct relay_core *core)
 bool relay_core_load(struct relay_core *core, int64_t low, int64_t high,
     const int64_t *gaps, size_t gap_count)
 {
-    relay_core_fini(core);
+    core->gap_count = 0;
+    core->found_count = 0;
+    core->found_left = 0;
+    core->ask_after = 0;
     core->high = high;
     for (size_t i = 0; i < gap_count; i++) {
         const int64_t before = i == 0 ? 0 : gaps[i - 1];

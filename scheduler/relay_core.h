@@ -26,16 +26,16 @@
 
 struct relay_gap {
     int64_t seq;
-    int64_t bound; /* transaction id; 0: not drawn yet */
-    bool is_asked; /* part of this poll */
+    int64_t bound;  /* transaction id; 0: not drawn yet */
+    bool is_asked;  /* part of this poll */
     bool is_proven; /* bound <= xmin of this poll */
-    bool is_seen;  /* its row exists */
-    bool is_taken; /* its row is published or to be published */
+    bool is_seen;   /* its row exists */
+    bool is_taken;  /* its row is published or to be published */
 };
 
 struct relay_core {
-    int64_t low;  /* everything up to here is published or dead */
-    int64_t high; /* the highest number read */
+    int64_t low;            /* everything up to here is published or dead */
+    int64_t high;           /* the highest number read */
     struct relay_gap *gaps; /* ascending; owned */
     size_t gap_count;
     size_t gap_cap;
@@ -44,13 +44,13 @@ struct relay_core {
     size_t found_left; /* not met in the tail yet */
     int64_t ask_after; /* where the next poll's choice of gaps begins */
     int64_t poll_high; /* high when the poll was sent */
-    bool is_cut; /* this poll left rows out for their size */
+    bool is_cut;       /* this poll left rows out for their size */
 };
 
 enum relay_verdict {
     RELAY_PUBLISH,
-    RELAY_SKIP,   /* in the topic already */
-    RELAY_LATER,  /* came without its body */
+    RELAY_SKIP,  /* in the topic already */
+    RELAY_LATER, /* came without its body */
     RELAY_TOO_MANY_GAPS
 };
 

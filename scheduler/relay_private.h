@@ -12,18 +12,18 @@
 
 #include "common/metrics.h"
 #include "common/pg.h"
-#include "schema/sql_scheduler.h"
 #include "scheduler/checkpoint.h"
 #include "scheduler/lanes.h"
 #include "scheduler/relay.h"
 #include "scheduler/relay_core.h"
+#include "schema/sql_scheduler.h"
 
 enum relay_phase {
-    RELAY_DOWN,       /* no connection, or waiting to start again */
-    RELAY_FOLLOWING,  /* somebody else leads */
-    RELAY_CHECKING,   /* facts and checkpoint are being read */
-    RELAY_STARTING,   /* lanes are fenced, the topic is read back */
-    RELAY_COMPARING,  /* what was read back is compared with the rows */
+    RELAY_DOWN,      /* no connection, or waiting to start again */
+    RELAY_FOLLOWING, /* somebody else leads */
+    RELAY_CHECKING,  /* facts and checkpoint are being read */
+    RELAY_STARTING,  /* lanes are fenced, the topic is read back */
+    RELAY_COMPARING, /* what was read back is compared with the rows */
     RELAY_TAILING,
     RELAY_STOPPED,
     RELAY_PHASE_COUNT
@@ -57,9 +57,9 @@ struct relay {
     struct loop_timer *pinger; /* keeps the session from looking frozen */
     struct pg_params params;
     struct relay_stats stats;
-    int64_t backoff_ms; /* before the next start after a doubt */
+    int64_t backoff_ms;    /* before the next start after a doubt */
     int64_t not_before_us; /* of the next try for the lock */
-    struct err alarm; /* why it is not publishing; ERR_NONE: it is well */
+    struct err alarm;      /* why it is not publishing; ERR_NONE: it is well */
 
     /* stopping */
     bool is_stopping;
@@ -70,7 +70,7 @@ struct relay {
     struct checkpoint checkpoint;
     struct lane_start start;
     bool is_start_given; /* to the lanes, and not answered */
-    size_t compared; /* of start.found */
+    size_t compared;     /* of start.found */
     int64_t system;
     int32_t timeline;
     bool has_standby;
@@ -80,11 +80,11 @@ struct relay {
     struct relay_core core;
     struct lane_batch batch;
     struct positions delivered; /* ends of the read-back and what came after */
-    bool is_polling; /* a poll or its publishing is under way */
-    bool is_full; /* the last poll left something out */
-    bool is_dirty; /* changed since the last checkpoint */
+    bool is_polling;            /* a poll or its publishing is under way */
+    bool is_full;               /* the last poll left something out */
+    bool is_dirty;              /* changed since the last checkpoint */
     bool is_saving;
-    int64_t dirty_us; /* when it became so */
+    int64_t dirty_us;  /* when it became so */
     int64_t active_us; /* when rows last came */
 };
 

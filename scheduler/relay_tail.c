@@ -6,8 +6,8 @@
  */
 #include "common/log.h"
 #include "common/time.h"
-#include "schema/outcome.h"
 #include "scheduler/relay_private.h"
+#include "schema/outcome.h"
 
 enum {
     POLL_BYTES = 8 << 20,
@@ -67,14 +67,14 @@ static void save(struct relay *relay)
     pg_params_clear(&relay->params);
     checkpoint_put(&relay->params, relay->shard, &relay->core, positions,
         relay->system, relay->timeline);
-    pg_run(relay->pg, SQL_RELAY_CHECKPOINT_WRITE, &relay->params, on_saved,
-        relay);
+    pg_run(
+        relay->pg, SQL_RELAY_CHECKPOINT_WRITE, &relay->params, on_saved, relay);
 }
 
 static void save_if_due(struct relay *relay)
 {
-    const bool is_due = relay->is_stopping ||
-                        now_mono_us() - relay->dirty_us >= SAVE_US;
+    const bool is_due =
+        relay->is_stopping || now_mono_us() - relay->dirty_us >= SAVE_US;
     if (relay->is_dirty && !relay->is_saving && is_due) {
         save(relay);
     }
@@ -153,8 +153,8 @@ static void add_row(struct relay *relay, const PGresult *rows, int row)
             (&(struct log_fields){.number_name = "seq", .number = seq}),
             "the topic's watermark had passed an outcome that is not there");
     }
-    lane_batch_add(&relay->batch, seq,
-        pg_get_uuid(rows, row, RELAY_ID), tenant, trace, body);
+    lane_batch_add(&relay->batch, seq, pg_get_uuid(rows, row, RELAY_ID), tenant,
+        trace, body);
     buf_fini(&cut);
 }
 
@@ -197,8 +197,7 @@ static void on_bound(void *arg, const struct pg_outcome *outcome)
 {
     struct relay *relay = arg;
     if (relay_takes(relay, RELAY_TAILING, outcome, "bounding gaps")) {
-        relay_core_bound(
-            &relay->core, pg_get_int(outcome->results[0], 0, 0));
+        relay_core_bound(&relay->core, pg_get_int(outcome->results[0], 0, 0));
     }
 }
 
@@ -230,8 +229,7 @@ static void on_polled(void *arg, const struct pg_outcome *outcome)
     }
     const PGresult *rows = outcome->results[outcome->result_count - 1];
     if (outcome->result_count == 2) {
-        relay_core_xmin(
-            &relay->core, pg_get_int(outcome->results[0], 0, 0));
+        relay_core_xmin(&relay->core, pg_get_int(outcome->results[0], 0, 0));
     }
     struct err err = ERR_INIT;
     if (take_rows(relay, rows, &err) != 0) {

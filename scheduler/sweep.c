@@ -7,12 +7,12 @@
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/time.h"
-#include "schema/sql_scheduler.h"
-#include "schema/state.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/ending.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sweep_watch.h"
+#include "schema/sql_scheduler.h"
+#include "schema/state.h"
 
 enum { QUEUE_OWNERS = 128, TAKE_ROWS = 500, SERVER_SIZE = 128 };
 #define ORPHANS_EVERY_US (5 * US_PER_S)
@@ -47,8 +47,7 @@ struct sweep *sweep_open(struct scheduler *scheduler)
     sweep->takeovers = metric_counter("actionist_takeovers_total",
         "Workers declared dead, by what proved it.", "cause");
     sweep->rows = metric_counter("actionist_takeover_rows_total",
-        "Actions taken over from dead workers, by what became of them.",
-        "end");
+        "Actions taken over from dead workers, by what became of them.", "end");
     return sweep;
 }
 
@@ -68,8 +67,8 @@ static void take_next(struct sweep *sweep);
 static void drop_first(struct sweep *sweep)
 {
     sweep->count--;
-    memmove(sweep->queue, sweep->queue + 1,
-        sweep->count * sizeof(*sweep->queue));
+    memmove(
+        sweep->queue, sweep->queue + 1, sweep->count * sizeof(*sweep->queue));
     if (sweep->count > 0) {
         take_next(sweep);
     }
@@ -100,8 +99,7 @@ static struct sweep_facts facts_of(const PGresult *rows, int row)
 /* Natural and keyed calls start without a word to the database. */
 static int32_t calls_lost(const struct sweep_facts *facts)
 {
-    return facts->state == LIVE_BEGUN || facts->effect != EFFECT_UNSAFE ? 1
-                                                                        : 0;
+    return facts->state == LIVE_BEGUN || facts->effect != EFFECT_UNSAFE ? 1 : 0;
 }
 
 static void end_row(struct sweep *sweep, const PGresult *rows, int row,
@@ -112,8 +110,8 @@ static void end_row(struct sweep *sweep, const PGresult *rows, int row,
     const bool is_lost = act == SWEEP_INDETERMINATE;
     struct ending_row ending = {
         .attempt_no = (int32_t)pg_get_int(rows, row, ORPHAN_ATTEMPT_NO),
-        .calls = (int32_t)pg_get_int(rows, row, ORPHAN_CALLS) +
-                 calls_lost(facts),
+        .calls =
+            (int32_t)pg_get_int(rows, row, ORPHAN_CALLS) + calls_lost(facts),
         .status = is_lost ? STATUS_INDETERMINATE
                           : state_end(STATUS_EXHAUSTED, is_unknown),
         .code = is_lost ? CODE_WORKER_LOST : CODE_WORKER_CRASH};
@@ -156,8 +154,8 @@ static void put_notes(struct pg_params *params, const PGresult *rows,
     pg_array_end(params);
 }
 
-static void put_facts(struct pg_params *params, const PGresult *rows,
-    const int *again, int count)
+static void put_facts(
+    struct pg_params *params, const PGresult *rows, const int *again, int count)
 {
     pg_array_begin(params, PG_INT2);
     for (int i = 0; i < count; i++) {
@@ -174,9 +172,9 @@ static void put_facts(struct pg_params *params, const PGresult *rows,
     pg_array_begin(params, PG_BOOL);
     for (int i = 0; i < count; i++) {
         const struct sweep_facts facts = facts_of(rows, again[i]);
-        pg_array_bool(params,
-            state_sweep_is_unknown(&facts,
-                pg_get_bool(rows, again[i], ORPHAN_IS_EFFECT_UNKNOWN)));
+        pg_array_bool(
+            params, state_sweep_is_unknown(&facts,
+                        pg_get_bool(rows, again[i], ORPHAN_IS_EFFECT_UNKNOWN)));
     }
     pg_array_end(params);
 }
@@ -320,8 +318,7 @@ static void check_server(struct sweep *sweep, struct span name)
     if (span_is(name, sweep->server)) {
         return;
     }
-    const size_t len =
-        name.len < SERVER_SIZE - 1 ? name.len : SERVER_SIZE - 1;
+    const size_t len = name.len < SERVER_SIZE - 1 ? name.len : SERVER_SIZE - 1;
     memcpy(sweep->server, name.ptr, len);
     sweep->server[len] = '\0';
     watch_restart(&sweep->watch, now_mono_us());
@@ -335,8 +332,8 @@ void sweep_look(struct sweep *sweep, const PGresult *rows)
         mem_zalloc((size_t)pg_rows(rows), sizeof(*sights));
     for (int i = 0; i < pg_rows(rows) && count < WATCH_MAX_WORKERS; i++) {
         if (!pg_is_null(rows, i, PULSE_BOOT_ID)) {
-            memcpy(sights[count].boot_id,
-                pg_get_uuid(rows, i, PULSE_BOOT_ID), UUID_SIZE);
+            memcpy(sights[count].boot_id, pg_get_uuid(rows, i, PULSE_BOOT_ID),
+                UUID_SIZE);
             sights[count].is_held = pg_get_bool(rows, i, PULSE_IS_HELD);
             sights[count].is_expired = pg_get_bool(rows, i, PULSE_IS_EXPIRED);
             count++;

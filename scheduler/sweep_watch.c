@@ -84,8 +84,8 @@ static bool is_believable(size_t vanished, size_t all)
     return vanished * 2 < all || (vanished == 1 && all <= 2);
 }
 
-void watch_look(struct watch *watch, int64_t now_us,
-    struct watch_sight *sights, size_t count)
+void watch_look(struct watch *watch, int64_t now_us, struct watch_sight *sights,
+    size_t count)
 {
     qsort(sights, count, sizeof(*sights), compare_sights);
     struct watch_worker *workers = mem_zalloc(count + 1, sizeof(*workers));

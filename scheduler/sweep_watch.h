@@ -54,7 +54,7 @@ void watch_fini(struct watch *watch); /* may be called twice */
 /* A new session of ours, or another server behind it. */
 void watch_restart(struct watch *watch, int64_t now_us);
 /* Judges every living worker; sorts sights. */
-void watch_look(struct watch *watch, int64_t now_us,
-    struct watch_sight *sights, size_t count);
+void watch_look(struct watch *watch, int64_t now_us, struct watch_sight *sights,
+    size_t count);
 
 #endif

@@ -23,8 +23,8 @@ static int read_partitions(rd_kafka_t *rk, const char *topic,
     }
     rd_kafka_topic_destroy(handle);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR || facts->partitions < 1) {
-        return err_set(err, ERR_TRANSIENT, "TOPIC_UNAVAILABLE",
-            "topic %s: %s", topic, rd_kafka_err2str(code));
+        return err_set(err, ERR_TRANSIENT, "TOPIC_UNAVAILABLE", "topic %s: %s",
+            topic, rd_kafka_err2str(code));
     }
     return 0;
 }

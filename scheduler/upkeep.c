@@ -5,8 +5,8 @@
 
 #include "common/log.h"
 #include "common/metrics.h"
-#include "schema/sql_scheduler.h"
 #include "scheduler/scheduler.h"
+#include "schema/sql_scheduler.h"
 
 enum { EVERY_MS = 60000, FIRST_MS = 1000, PURGE_ROWS = 1000 };
 
@@ -38,8 +38,8 @@ static void on_lag(void *arg, const struct pg_outcome *outcome)
         complain(upkeep, outcome->err, "xmin");
         return;
     }
-    metric_set(upkeep->xmin_lag, NULL,
-        (double)pg_get_int(outcome->results[0], 0, 0));
+    metric_set(
+        upkeep->xmin_lag, NULL, (double)pg_get_int(outcome->results[0], 0, 0));
 }
 
 static void purge(struct upkeep *upkeep);
@@ -104,8 +104,8 @@ struct upkeep *upkeep_open(struct scheduler *scheduler)
         "Reservations older than 48 h that were deleted.", NULL);
     upkeep->xmin_lag = metric_gauge("actionist_xmin_lag_transactions",
         "Transactions that began after the oldest one still writing.", NULL);
-    upkeep->failed = metric_counter("actionist_upkeep_failed_total",
-        "Upkeep tasks that failed.", "task");
+    upkeep->failed = metric_counter(
+        "actionist_upkeep_failed_total", "Upkeep tasks that failed.", "task");
     upkeep->timer = loop_timer_new(&scheduler->loop, run, upkeep);
     loop_timer_start(upkeep->timer, FIRST_MS, EVERY_MS);
     return upkeep;

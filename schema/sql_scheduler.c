@@ -8,8 +8,8 @@
 
 /* Microseconds until the first row is due, at most a minute. */
 #define NEXT_DUE_US                                                            \
-    "coalesce((select extract(epoch from least(due, fleet_now()"              \
-    " + interval '1 min') - fleet_now()) * 1000000 from waiting"              \
+    "coalesce((select extract(epoch from least(due, fleet_now()"               \
+    " + interval '1 min') - fleet_now()) * 1000000 from waiting"               \
     " where " IS_TIMED " order by due limit 1), 60000000)::int8"
 
 const struct pg_statement SQL_RELAY[SQL_RELAY_COUNT] = {

@@ -41,7 +41,7 @@ enum relay_fact {
 enum checkpoint_column {
     CHECKPOINT_LOW,
     CHECKPOINT_HIGH,
-    CHECKPOINT_GAPS, /* JSON array */
+    CHECKPOINT_GAPS,      /* JSON array */
     CHECKPOINT_POSITIONS, /* JSON object */
     CHECKPOINT_SYSTEM,
     CHECKPOINT_TIMELINE
@@ -62,9 +62,9 @@ extern const struct pg_statement SQL_PULSE[SQL_PULSE_COUNT];
 
 /* Columns of SQL_PULSE_LOOK: one row a living worker, or one row without. */
 enum pulse_column {
-    PULSE_SERVER, /* changes when the server restarted or failed over */
-    PULSE_NEXT_DUE_US, /* from now; negative: overdue */
-    PULSE_UNTAKEN, /* live rows that nobody has taken */
+    PULSE_SERVER,         /* changes when the server restarted or failed over */
+    PULSE_NEXT_DUE_US,    /* from now; negative: overdue */
+    PULSE_UNTAKEN,        /* live rows that nobody has taken */
     PULSE_UNTAKEN_AGE_US, /* of the oldest */
     PULSE_BOOT_ID,
     PULSE_IS_HELD,

@@ -44,7 +44,7 @@ struct world {
     int writer_count;
     int64_t next_xid;
     int64_t next_seq;
-    int64_t completed_xid; /* the highest that ended */
+    int64_t completed_xid;          /* the highest that ended */
     int published[MAX_WRITERS + 1]; /* by seq */
     struct relay_core core;
     int relay_step;
