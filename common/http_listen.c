@@ -126,7 +126,9 @@ int http_listen(const struct http_options *options, char *out, struct err *err)
     if (!split(text, host, port) ||
         getaddrinfo(host, port, &hints, &info) != 0) {
         return err_set(err, ERR_FATAL, "HTTP_ADDRESS",
-            "%.100s is not an address and port like 127.0.0.1:8080", text);
+            "http.listen: %.100s is not an address and port like "
+            "127.0.0.1:8080",
+            text);
     }
     int fd = -1;
     if (!is_loopback(info->ai_addr) && options->cert_path == NULL &&

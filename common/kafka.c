@@ -13,6 +13,7 @@
 
 enum {
     CHECK_WAIT_MS = 10000,
+    REASON_SIZE = 120,
     /* Of syslog.h, whose names are those of our levels. */
     SEVERITY_WARNING = 4,
     SEVERITY_NOTICE = 5
@@ -193,6 +194,32 @@ bool kafka_header_find(
 
 /* -- the check at start ---------------------------------------------------- */
 
+/* Keeps the last reason for which a broker was not reached. */
+static void on_check_error(
+    rd_kafka_t *rk, int code, const char *reason, void *opaque)
+{
+    (void)rk;
+    if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
+        (void)snprintf(opaque, REASON_SIZE, "%s", reason);
+        char *detail = strstr(opaque, " (after "); /* of its state machine */
+        if (detail != NULL) {
+            *detail = '\0';
+        }
+    }
+}
+
+static int unreachable(
+    rd_kafka_t *rk, rd_kafka_resp_err_t code, struct err *err)
+{
+    (void)rd_kafka_poll(rk, 0); /* runs on_check_error */
+    const char *reason = rd_kafka_opaque(rk);
+    return err_set(err, ERR_FATAL, "KAFKA_UNREACHABLE",
+        "kafka does not answer within %d s (%s): check"
+        " kafka.bootstrap.servers and the kafka.security.* settings",
+        CHECK_WAIT_MS / 1000,
+        reason[0] != '\0' ? reason : rd_kafka_err2name(code));
+}
+
 static int check_topic(rd_kafka_t *rk, const char *topic, int wait_ms,
     int *partitions, struct err *err)
 {
@@ -207,10 +234,7 @@ static int check_topic(rd_kafka_t *rk, const char *topic, int wait_ms,
         rd_kafka_metadata(rk, 0, handle, &metadata, wait_ms);
     rd_kafka_topic_destroy(handle);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        return err_set(err, ERR_FATAL, "KAFKA_UNREACHABLE",
-            "kafka does not answer within %d s (%s): check"
-            " kafka.bootstrap.servers and the kafka.security.* settings",
-            CHECK_WAIT_MS / 1000, rd_kafka_err2name(code));
+        return unreachable(rk, code, err);
     }
     int rc = 0;
     if (metadata->topic_cnt != 1 ||
@@ -232,6 +256,14 @@ int kafka_check_topics(const struct conf *conf, const char *const *topics,
 {
     rd_kafka_conf_t *settings = kafka_base_conf(conf, err);
     if (settings == NULL) {
+        return -1;
+    }
+    char reason[REASON_SIZE] = "";
+    rd_kafka_conf_set_opaque(settings, reason);
+    rd_kafka_conf_set_error_cb(settings, on_check_error);
+    /* What it would log is in the one line that the check ends with. */
+    if (kafka_conf_set(settings, "log_level", "0", err) != 0) {
+        rd_kafka_conf_destroy(settings);
         return -1;
     }
     rd_kafka_t *rk = kafka_client_new(RD_KAFKA_PRODUCER, settings, err);

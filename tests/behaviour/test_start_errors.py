@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps a daemon from starting: one line that says what to do, exit 1."""
+
+import subprocess
+
+import pytest
+
+from lib.programs import BIN
+from local.cluster import new_space_name
+
+DAEMONS = ("producer", "worker", "scheduler")
+
+
+@pytest.fixture(scope="module")
+def base(fleets):
+    """A migrated database and topics; no daemon runs."""
+    return fleets(producers=0, workers=0, schedulers=0)
+
+
+def start(base, daemon, settings):
+    argv = [str(BIN / f"actionist-{daemon}"), "--set",
+            "http.listen=127.0.0.1:0"]
+    for setting in settings:
+        argv += ["--set", setting]
+    return subprocess.Popen(argv, env=base.env, cwd=base.folder, text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, start_new_session=True)
+
+
+def check_refused(base, settings, *words, daemons=DAEMONS):
+    """All daemons at once: some faults take ten seconds to be sure of."""
+    children = {daemon: start(base, daemon, settings) for daemon in daemons}
+    try:
+        said = {daemon: (*child.communicate(timeout=60), child.returncode)
+                for daemon, child in children.items()}
+    finally:
+        for child in children.values():
+            child.kill()
+    for daemon, (out, text, code) in said.items():
+        # A fresh Kafka may make its client log a warning meanwhile.
+        err = "".join(line for line in text.splitlines(keepends=True)
+                      if '"event":"kafka_client"' not in line)
+        assert (code, out) == (1, ""), f"{daemon}: {text}"
+        assert err.startswith(f"actionist-{daemon}: "), err
+        assert err.endswith("\n") and err.count("\n") == 1, err
+        assert all(word in err for word in words), err
+
+
+@pytest.mark.parametrize("setting, words", [
+    ("no.such=1", ("no.such", "--help")),
+    ("log.level=loud", ("log.level",)),
+    ("http.listen=nowhere", ("http.listen",)),
+    ("postgres=", ("postgres",)),
+    ("postgres=host=127.0.0.1 dbname=x password=secret-word", ("passfile",)),
+    ("kafka.no.such.setting=1", ("no.such.setting",)),
+    ("kafka.security.protocol=magic", ("security.protocol",)),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_a_wrong_setting(base, setting, words):
+    check_refused(base, [setting], *words)
+
+
+def test_an_unreachable_postgres(base):
+    check_refused(base, ["postgres=host=127.0.0.1 port=1 dbname=x"],
+                  "postgres is not reachable", "check the setting postgres")
+
+
+def test_an_unreachable_kafka(base):
+    check_refused(base, ["kafka.bootstrap.servers=127.0.0.1:1"],
+                  "kafka does not answer", "Connection refused",
+                  "check kafka.bootstrap.servers")
+
+
+def test_a_missing_topic(base):
+    check_refused(base, ["topics.prefix=nowhere."], "nowhere.", "topic")
+
+
+def test_a_database_without_tables(base, cluster):
+    space = new_space_name()
+    cluster.create_space(space, 1)
+    check_refused(base, [f"postgres={cluster.conninfo('runtime', space)}"],
+                  "run `actionist migrate`")
+
+
+def test_a_database_of_a_newer_program(base, cluster, fleets):
+    newer = fleets(producers=0, workers=0, schedulers=0)
+    newer.sql("insert into migration (number, name, checksum)"
+              " values (9999, 'from_the_future', 'x')")
+    conninfo = cluster.conninfo("runtime", newer.space)
+    check_refused(base, [f"postgres={conninfo}"], "9999")
+
+
+def test_a_role_that_may_not_log_in(base, cluster):
+    conninfo = cluster.conninfo("runtime").replace(
+        "user=actionist_runtime", "user=nobody_at_all")
+    check_refused(base, [f"postgres={conninfo}"], "postgres")
+
+
+def test_a_cgroup_that_cannot_be_made(base):
+    check_refused(base, [f"run.cgroup={'x' * 300}"], "cgroup",
+                  daemons=("worker",))
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_each_daemon_explains_itself(base, daemon):
+    done = subprocess.run(
+        [str(BIN / f"actionist-{daemon}"), "--help"], env=base.env, text=True,
+        capture_output=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: actionist-{daemon}")
+    for setting in ("postgres", "kafka.bootstrap.servers", "topics.prefix",
+                    "http.listen", "log.level"):
+        assert f"\n  {setting} " in done.stdout
+
+
+def test_the_settings_in_effect_hide_secrets(base, tmp_path):
+    path = tmp_path / "kafka.pw"
+    path.write_text("secret-word\n")
+    path.chmod(0o600)
+    for daemon in DAEMONS:
+        done = subprocess.run(
+            [str(BIN / f"actionist-{daemon}"), "--set",
+             f"kafka.sasl.password_file={path}", "--print-config"],
+            env=base.env, text=True, capture_output=True, check=False,
+            timeout=30)
+        assert done.returncode == 0, done.stderr
+        assert base.space in done.stdout and "secret-word" not in (
+            done.stdout + done.stderr)
