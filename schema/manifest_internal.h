@@ -26,7 +26,7 @@ struct retry_rules {
 /* A query parameter, form field or header. Names are literal. */
 struct field {
     const char *name;
-    const struct template *value;
+    const struct text_template *value;
 };
 
 struct field_list {
@@ -38,13 +38,13 @@ enum body_kind { BODY_NONE, BODY_JSON, BODY_TEXT, BODY_FORM };
 
 struct request_rules {
     const char *method; /* static */
-    const struct template *path;
+    const struct text_template *path;
     struct field_list query;
     struct field_list headers;
     bool has_content_type; /* among the headers */
     enum body_kind body;
     const struct json_template *json;
-    const struct template *text;
+    const struct text_template *text;
     struct field_list form;
 };
 

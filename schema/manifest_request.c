@@ -45,7 +45,7 @@ bool header_name_is_free(struct span name)
 /* -- templates ------------------------------------------------------------------ */
 
 /* A string template; numbers and booleans stand for their text. */
-static struct template *load_template(const struct load *load,
+static struct text_template *load_template(const struct load *load,
     struct json_value value, size_t max, const struct path *path)
 {
     struct arena *arena = &load->manifest->arena;
@@ -61,7 +61,7 @@ static struct template *load_template(const struct load *load,
     struct buf text;
     buf_init(&text, max);
     json_decode(value, &text);
-    struct template *template = NULL;
+    struct text_template *template = NULL;
     if (text.is_overflowed) {
         (void)load_refuse(load, path, "is too long"); /* fills fault */
     } else {
@@ -135,7 +135,7 @@ static bool path_text_is_plain(struct span text)
 }
 
 /* A segment "." or "..": values cannot make one, they are checked alone. */
-static bool path_has_dots(const struct template *template)
+static bool path_has_dots(const struct text_template *template)
 {
     struct buf path; /* with x for each placeholder, and a slash at the end */
     buf_init(&path, (size_t)MAX_PATH * 2);
@@ -161,7 +161,7 @@ static int load_path(const struct load *load, void *target,
     if (value.type != JSON_STRING) {
         return load_refuse(load, path, "must be a string");
     }
-    struct template *template = load_template(load, value, MAX_PATH, path);
+    struct text_template *template = load_template(load, value, MAX_PATH, path);
     if (template == NULL) {
         return -1;
     }

@@ -11,11 +11,11 @@
 #include "schema/arena.h"
 #include "schema/path.h"
 
-struct template;
+struct text_template;
 struct json_template;
 
 /* text: decoded. NULL and a fault when a placeholder is not well-formed. */
-struct template *template_load(struct arena *arena, struct span text,
+struct text_template *template_load(struct arena *arena, struct span text,
     const struct path *path, struct fault *fault);
 
 /* source: any JSON value; must live as long as the arena. A string that is
@@ -24,9 +24,9 @@ struct json_template *json_template_load(struct arena *arena,
     struct json_value source, const struct path *path, struct fault *fault);
 
 /* The fixed texts of a template, for checks at load. */
-size_t template_piece_count(const struct template *template);
+size_t template_piece_count(const struct text_template *template);
 /* NULL ptr: piece `index` is a placeholder. */
-struct span template_fixed(const struct template *template, size_t index);
+struct span template_fixed(const struct text_template *template, size_t index);
 
 enum template_use {
     TEMPLATE_SEGMENT, /* of a path: values percent-encoded, not empty, not "."
@@ -38,7 +38,7 @@ enum template_use {
 
 /* Appends the text. -1: TEMPLATE_INVALID with the pointer of the member that
  * is missing or does not fit. */
-int template_put(const struct template *template, enum template_use use,
+int template_put(const struct text_template *template, enum template_use use,
     const struct record *record, struct buf *out,
     struct fault *fault) MUST_CHECK;
 

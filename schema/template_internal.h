@@ -18,15 +18,14 @@ struct piece {
     struct span text;
 };
 
-struct template
-{
+struct text_template {
     struct piece *pieces;
     size_t count;
 };
 
 struct json_piece {
-    struct span fixed;             /* when string is NULL: raw JSON */
-    const struct template *string; /* a string with placeholders */
+    struct span fixed;                  /* when string is NULL: raw JSON */
+    const struct text_template *string; /* a string with placeholders */
 };
 
 struct json_template {

@@ -110,7 +110,7 @@ static size_t count_pieces(struct span text)
 }
 
 static void add_fixed(
-    struct arena *arena, struct template *template, struct span text)
+    struct arena *arena, struct text_template *template, struct span text)
 {
     if (text.len == 0) {
         return;
@@ -121,10 +121,10 @@ static void add_fixed(
     template->count++;
 }
 
-struct template *template_load(struct arena *arena, struct span text,
+struct text_template *template_load(struct arena *arena, struct span text,
     const struct path *path, struct fault *fault)
 {
-    struct template *template = arena_alloc(arena, 1, sizeof(*template));
+    struct text_template *template = arena_alloc(arena, 1, sizeof(*template));
     const size_t max = count_pieces(text);
     if (max > MAX_PIECES) {
         (void)path_fault(fault, CODE_INVALID_MEMBER, path,
@@ -152,12 +152,12 @@ struct template *template_load(struct arena *arena, struct span text,
     return template;
 }
 
-size_t template_piece_count(const struct template *template)
+size_t template_piece_count(const struct text_template *template)
 {
     return template->count;
 }
 
-struct span template_fixed(const struct template *template, size_t index)
+struct span template_fixed(const struct text_template *template, size_t index)
 {
     const struct piece *piece = &template->pieces[index];
     return piece->kind == PIECE_FIXED ? piece->text : (struct span){0};

@@ -148,7 +148,7 @@ static int put_checked(const struct piece *piece, enum template_use use,
     return result;
 }
 
-int template_put(const struct template *template, enum template_use use,
+int template_put(const struct text_template *template, enum template_use use,
     const struct record *record, struct buf *out, struct fault *fault)
 {
     for (size_t i = 0; i < template->count; i++) {
@@ -169,7 +169,7 @@ int template_put(const struct template *template, enum template_use use,
 }
 
 /* A JSON string with placeholders: the value itself if it is just one. */
-static int put_json_string(const struct template *template,
+static int put_json_string(const struct text_template *template,
     const struct record *record, struct buf *out, struct fault *fault)
 {
     const struct piece *first = &template->pieces[0];
