@@ -211,7 +211,8 @@ def test_a_dead_keeper_ends_the_worker_and_the_next_finishes(
     for action, path in paths.items():
         double.script(path, {"never": True}, {})
         publish(ready, tenant, action, id=tenant)
-        wait_for(lambda where=path: double.requests(where), f"a call of {path}")
+        wait_for(lambda where=path: double.requests(where),
+                 f"a call of {path}")
     os.kill(keeper(ready), signal.SIGKILL)
     assert ready["worker-0"].wait_exit(60) != 0
     ready["worker-0"].start()

@@ -322,7 +322,7 @@ static void each_end_has_its_name(void **state)
     uint16_t closed_port = 0;
     const int closed = bind_local(&closed_port); /* nobody listens */
     const struct end_row rows[] = {
-        {"silent", {.path = "/slow", .timeout_ms = 300}, CALL_TIMED_OUT,
+        {"silent", {.path = "/slow", .timeout_ms = 3000}, CALL_TIMED_OUT,
             CODE_EXECUTION_TIMEOUT, NULL},
         {"silent in the handshake",
             {.scheme = "https", .path = "/", .timeout_ms = 300},
