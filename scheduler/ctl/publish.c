@@ -316,7 +316,7 @@ static int publish_file(struct ctl *ctl, const char *path)
 
 static int run(struct ctl *ctl, int argc, char **argv)
 {
-    struct arguments arguments = {NULL};
+    struct arguments arguments = {0};
     const struct ctl_option options[] = {
         {"tenant", "T", "whose action it is", &arguments.tenant, NULL},
         {"connector", "C", "the connector", &arguments.connector, NULL},
