@@ -456,9 +456,10 @@ void slot_work(struct slot *slot)
     }
 }
 
-static void check_overdue(struct slot *slot, int64_t now_us)
+/* Marks the jobs whose time is long over. True if there are any. */
+static bool mark_overdue(struct slot *slot, int64_t now_us)
 {
-    bool is_hanging = false;
+    bool has_any = false;
     size_t left = slot->jobs.active;
     for (uint32_t i = 0; left > 0; i++) {
         struct slot_job *job = &slot->jobs.table[i];
@@ -466,12 +467,22 @@ static void check_overdue(struct slot *slot, int64_t now_us)
             continue;
         }
         left--;
-        if (job->due_us != 0 && job->due_us <= now_us) {
-            job->is_overdue = true;
-            is_hanging = true;
-        }
+        job->is_overdue = job->due_us != 0 && job->due_us <= now_us;
+        has_any = has_any || job->is_overdue;
     }
-    if (is_hanging) {
+    return has_any;
+}
+
+/* It may be this process that was held up: what was answered is read before
+ * the runner is blamed. */
+static void check_overdue(struct slot *slot, int64_t now_us)
+{
+    if (!mark_overdue(slot, now_us)) {
+        return;
+    }
+    while (slot->socket >= 0 && read_some(slot)) {
+    }
+    if (slot->state == SLOT_UP && mark_overdue(slot, now_us)) {
         slot_kill(slot, false);
     }
 }
