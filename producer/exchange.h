@@ -37,6 +37,7 @@ struct exchange {
     struct record record;  /* POST: borrows the request's body */
     bool is_new;           /* POST: 202, not 200 */
     int64_t wait_until_us; /* GET: monotonic; 0: answer at once */
+    int tries;             /* cancel: of its statement */
 };
 
 struct exchanges {

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/time.h"
 #include "producer/actions.h"
+#include "producer/cancel.h"
 #include "producer/keys.h"
 #include "producer/manifests.h"
 #include "producer/reserve.h"
@@ -167,6 +168,7 @@ int producer_open(struct producer *producer, struct loop *loop,
     producer->reserve = reserve_open(producer, actions_on_reserved);
     producer->actions = actions_open(producer);
     producer->wait = wait_open(producer);
+    producer->cancel = cancel_open(producer);
     return open_listener(producer, err);
 }
 
@@ -217,6 +219,7 @@ void producer_close(struct producer *producer)
     pg_close(producer->reserve_db);
     pg_close(producer->look_db);
     loop_timer_free(producer->drain_timer);
+    cancel_close(producer->cancel);
     wait_close(producer->wait);
     reserve_close(producer->reserve);
     manifests_close(producer->manifests);

@@ -29,6 +29,7 @@ struct producer {
     struct reserve *reserve;
     struct actions *actions;
     struct wait *wait;
+    struct cancel *cancel;
     struct loop_timer *drain_timer;
     int64_t drain_until_us;
     bool is_draining;

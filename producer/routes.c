@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "producer/actions.h"
+#include "producer/cancel.h"
 #include "producer/health.h"
 #include "producer/keys.h"
 #include "producer/producer.h"
@@ -13,7 +14,7 @@
 
 struct route {
     const char *method;
-    const char *path; /* one that ends in a slash: what is below it */
+    const char *path; /* "*" in it is one segment */
     const char *name; /* in metrics */
     /* One of the two: for anybody, or for callers with a key. */
     void (*open)(struct producer *producer, struct http_request *request);
@@ -22,7 +23,8 @@ struct route {
 
 static const struct route ROUTES[] = {
     {"POST", "/v1/actions", "actions_post", NULL, actions_post},
-    {"GET", "/v1/actions/", "actions_get", NULL, wait_get},
+    {"GET", "/v1/actions/*", "actions_get", NULL, wait_get},
+    {"POST", "/v1/actions/*/cancel", "actions_cancel", NULL, cancel_post},
     {"GET", "/healthz", "healthz", health_live, NULL},
     {"GET", "/readyz", "readyz", health_ready, NULL},
     {"GET", "/metrics", "metrics", health_metrics, NULL},
@@ -30,12 +32,16 @@ static const struct route ROUTES[] = {
 
 static bool path_is(const struct route *route, const char *path)
 {
-    const size_t len = strlen(route->path);
-    if (route->path[len - 1] != '/') {
+    const char *star = strchr(route->path, '*');
+    if (star == NULL) {
         return strcmp(route->path, path) == 0;
     }
-    return strncmp(route->path, path, len) == 0 && path[len] != '\0' &&
-           strchr(path + len, '/') == NULL;
+    const size_t len = (size_t)(star - route->path);
+    if (strncmp(route->path, path, len) != 0) {
+        return false;
+    }
+    const size_t segment = strcspn(path + len, "/");
+    return segment > 0 && strcmp(path + len + segment, star + 1) == 0;
 }
 
 static void refuse_path(struct producer *producer, struct http_request *request,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/sql_ctl.h"
 
+#include "schema/cancel.h"
+
 const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
     /* id, tenant, hash */
     [SQL_CTL_KEY_ADD] = {"key_add",
@@ -34,16 +36,22 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         " and ($2::text is null or version = $2) order by number desc limit 1",
         2, {PG_TEXT, PG_TEXT}},
     /* id. One row: where the action is now. The outcome wins over live and
-     * waiting, which the same settle deleted. */
+     * waiting, which the same settle deleted. It outlives the window of its
+     * action: then all that only the action knows is null. */
     [SQL_CTL_ACTION_GET] = {"action_get",
-        "select a.tenant, a.connector, a.action, a.accepted_at, a.source,"
-        " a.request, o.body, l.state, l.attempt_no, l.calls, w.reason, w.due,"
-        " w.attempt_no, w.calls, w.error, a.fingerprint, l.owner"
-        " from action a"
-        " left join outcome o on o.id = a.id"
-        " left join live l on l.id = a.id"
-        " left join waiting w on w.id = a.id"
-        " where a.id = $1 order by a.window_no desc limit 1",
+        "select coalesce(a.tenant, o.tenant), a.connector, a.action,"
+        " a.accepted_at, a.source, a.request, o.body, l.state, l.attempt_no,"
+        " l.calls, w.reason, w.due, w.attempt_no, w.calls, w.error,"
+        " a.fingerprint, l.owner"
+        " from (select $1::uuid as id) i"
+        " left join lateral (select * from action x where x.id = i.id"
+        "  order by x.window_no desc limit 1) a on true"
+        " left join lateral (select * from outcome x where x.id = i.id"
+        "  and (a.window_no is null or x.window_no = a.window_no)"
+        "  order by x.seq desc limit 1) o on true"
+        " left join live l on l.id = i.id"
+        " left join waiting w on w.id = i.id"
+        " where a.id is not null or o.id is not null",
         1, {PG_UUID}},
     [SQL_CTL_ACTION_LEDGER] = {"action_ledger",
         "select at, attempt_no, kind, detail from ledger where id = $1"
@@ -58,4 +66,16 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         " where o.tenant = $1 and ($2::int2 is null or o.status = $2)"
         " and o.seq < $3 order by o.seq desc limit $4",
         4, {PG_TEXT, PG_INT2, PG_INT8, PG_INT4}},
+    [SQL_CTL_CANCEL] = {"cancel", CANCEL_SQL, 3,
+        {PG_UUID_ARRAY, PG_TEXT, PG_BYTEA}},
+    /* tenant, connector or null, after id, rows at most */
+    [SQL_CTL_UNFINISHED] = {"unfinished",
+        "select u.id from (select id, window_no, tenant from live"
+        "   where not is_cancelled"
+        "  union all select id, window_no, tenant from waiting) u"
+        " where u.tenant = $1 and u.id > $3 and ($2::text is null"
+        "  or exists (select from action a where a.id = u.id"
+        "   and a.window_no = u.window_no and a.connector = $2))"
+        " order by u.id limit $4",
+        4, {PG_TEXT, PG_TEXT, PG_UUID, PG_INT4}},
 };

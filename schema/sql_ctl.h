@@ -15,6 +15,8 @@ enum sql_ctl {
     SQL_CTL_ACTION_GET,
     SQL_CTL_ACTION_LEDGER,
     SQL_CTL_ACTION_LIST,
+    SQL_CTL_CANCEL, /* columns: enum cancel_column */
+    SQL_CTL_UNFINISHED,
     SQL_CTL_COUNT
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/sql_producer.h"
 
+#include "schema/cancel.h"
 #include "schema/connector_cache.h"
 
 const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT] = {
@@ -22,6 +23,8 @@ const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT] = {
         " from unnest($1::uuid[]) as i (id)"
         " left join reservation r on r.id = i.id",
         1, {PG_UUID_ARRAY}},
+    [SQL_RESERVE_CANCEL] = {"reserve_cancel", CANCEL_SQL, 3,
+        {PG_UUID_ARRAY, PG_TEXT, PG_BYTEA}},
 };
 
 const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {
@@ -40,15 +43,20 @@ const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {
         " where exists (select from outcome o where o.id = i.id)",
         1, {PG_UUID_ARRAY}},
     /* ids. One snapshot: a settle moves a row from one table to another in one
-     * commit, so an action is seen in one place. */
+     * commit, so an action is seen in one place. An outcome outlives the window
+     * of its action; where the key was used again, the newest action counts. */
     [SQL_LOOK_ACTIONS] = {"look_actions",
-        "select i.id, r.tenant, a.tenant, a.connector, a.action,"
-        " (select o.body from outcome o where o.id = i.id limit 1),"
-        " l.state, l.calls, w.reason, w.due, w.calls"
+        "select i.id, r.tenant, coalesce(a.tenant, o.tenant), a.connector,"
+        " a.action, o.body, l.state, l.calls, w.reason, w.due, w.calls"
         " from unnest($1::uuid[]) as i (id)"
         " left join reservation r on r.id = i.id"
-        " left join lateral (select tenant, connector, action from action"
-        "  where id = i.id order by window_no desc limit 1) a on true"
+        " left join lateral (select tenant, connector, action, window_no"
+        "  from action where id = i.id order by window_no desc limit 1) a"
+        "  on true"
+        " left join lateral (select tenant, body from outcome x"
+        "  where x.id = i.id"
+        "  and (a.window_no is null or x.window_no = a.window_no)"
+        "  order by x.seq desc limit 1) o on true"
         " left join live l on l.id = i.id"
         " left join waiting w on w.id = i.id",
         1, {PG_UUID_ARRAY}},

@@ -5,8 +5,13 @@
 
 #include "common/pg.h"
 
-/* On the connection that reserves; one batch is both statements. */
-enum sql_reserve { SQL_RESERVE_INSERT, SQL_RESERVE_READ, SQL_RESERVE_COUNT };
+/* On the connection that writes; a reservation is the first two in a batch. */
+enum sql_reserve {
+    SQL_RESERVE_INSERT,
+    SQL_RESERVE_READ,
+    SQL_RESERVE_CANCEL, /* columns: enum cancel_column */
+    SQL_RESERVE_COUNT
+};
 extern const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT];
 
 /* Columns of SQL_RESERVE_READ; the last two may be null. */

@@ -23,9 +23,12 @@
 #define JUDGEMENT                                                              \
     " select (select count(*) from judged),"                                   \
     " (select count(*) from judged where outcomes + unfinished = 0),"          \
-    " " SAMPLE_OF("outcomes + unfinished = 0") ","                             \
-    " (select count(*) from judged where outcomes + unfinished > 1),"          \
-    " " SAMPLE_OF("outcomes + unfinished > 1")
+    " " SAMPLE_OF(                                                             \
+        "outcomes + unfinished = 0") ","                                       \
+                                     " (select count(*) from judged where "    \
+                                     "outcomes + unfinished > 1),"             \
+                                     " " SAMPLE_OF(                            \
+                                         "outcomes + unfinished > 1")
 
 const struct pg_statement SQL_VERIFY[SQL_VERIFY_COUNT] = {
     /* name: one pass of a name at a time; held by the session */
@@ -69,45 +72,53 @@ const struct pg_statement SQL_VERIFY[SQL_VERIFY_COUNT] = {
      * unfinished under or null */
     [SQL_VERIFY_ACTIONS] = {"verify_actions",
         "with slice as (select id, window_no, accepted_at from action a"
-        "   where a.accepted_at > $1 and a.accepted_at <= $2 and " IS_OF(
-            "$3", "a") "),"
-        " judged as materialized (" PLACES("slice") "),"
-        " kept as (insert into audit_open (name, id, window_no, accepted_at)"
-        "  select $4::text, id, window_no, accepted_at from judged"
-        "  where $4::text is not null"
-        "  and not (outcomes = 1 and unfinished = 0)"
-        "  on conflict do nothing)" JUDGEMENT,
+        "   where a.accepted_at > $1 and a.accepted_at <= $2 and " IS_OF("$3",
+            "a") "),"
+                 " judged as materialized (" PLACES(
+                     "slice") "),"
+                              " kept as (insert into audit_open (name, id, "
+                              "window_no, accepted_at)"
+                              "  select $4::text, id, window_no, accepted_at "
+                              "from judged"
+                              "  where $4::text is not null"
+                              "  and not (outcomes = 1 and unfinished = 0)"
+                              "  on conflict do nothing)" JUDGEMENT,
         4, {PG_TIMESTAMPTZ, PG_TIMESTAMPTZ, PG_TEXT, PG_TEXT}},
     /* name, the mark's accepted_at. What a broken-off pass left above the mark
      * will be met again. */
     [SQL_VERIFY_OPEN] = {"verify_open",
         "with slice as (select id, window_no, accepted_at from audit_open"
         "   where name = $1 and accepted_at <= $2),"
-        " judged as materialized (" PLACES("slice") "),"
-        " done as (delete from audit_open a using judged j where a.name = $1"
-        "  and a.id = j.id and a.window_no = j.window_no"
-        "  and j.outcomes = 1 and j.unfinished = 0)" JUDGEMENT,
+        " judged as materialized (" PLACES(
+            "slice") "),"
+                     " done as (delete from audit_open a using judged j where "
+                     "a.name = $1"
+                     "  and a.id = j.id and a.window_no = j.window_no"
+                     "  and j.outcomes = 1 and j.unfinished = 0)" JUDGEMENT,
         2, {PG_TEXT, PG_TIMESTAMPTZ}},
     /* tenant or null. A worker's lease ends 10 s after its last sign of life;
      * work that waits for a person is never late. */
     [SQL_VERIFY_ORPHANS] = {"verify_orphans",
         "with judged as (select l.id from live l"
-        "  left join worker w on w.boot_id = l.owner where " IS_OF("$1", "l")
-        "  and case when l.owner is null"
-        "    then l.since < fleet_now() - interval '30 s'"
-        "    else w.boot_id is null"
-        "     or w.lease_until < fleet_now() - interval '20 s' end"
-        "  union all select t.id from waiting t"
-        "  where t.due < fleet_now() - interval '60 s'"
-        "  and t.reason not in (4, 5) and " IS_OF("$1", "t") ")"
-        " select (select count(*) from judged)," SAMPLE_OF("true"),
+        "  left join worker w on w.boot_id = l.owner where " IS_OF("$1",
+            "l") "  and case when l.owner is null"
+                 "    then l.since < fleet_now() - interval '30 s'"
+                 "    else w.boot_id is null"
+                 "     or w.lease_until < fleet_now() - interval '20 s' end"
+                 "  union all select t.id from waiting t"
+                 "  where t.due < fleet_now() - interval '60 s'"
+                 "  and t.reason not in (4, 5) and " IS_OF("$1",
+                     "t") ")"
+                          " select (select count(*) from judged)," SAMPLE_OF(
+                              "true"),
         1, {PG_TEXT}},
     /* tenant or null */
     [SQL_VERIFY_STRAYS] = {"verify_strays",
         "select id::text from (select id, window_no, tenant from live"
         "  union all select id, window_no, tenant from waiting) u"
         " where " IS_OF("$1", "u") " and not exists (select from action a"
-        "  where a.id = u.id and a.window_no = u.window_no) limit 1000",
+                                   "  where a.id = u.id and a.window_no = "
+                                   "u.window_no) limit 1000",
         1, {PG_TEXT}},
     /* after, tenant or null */
     [SQL_VERIFY_LATE] = {"verify_late",
@@ -121,8 +132,9 @@ const struct pg_statement SQL_VERIFY[SQL_VERIFY_COUNT] = {
         " from (select id, window_no, tenant from live"
         "  union all select id, window_no, tenant from waiting) u"
         " join action a on a.id = u.id and a.window_no = u.window_no"
-        " where " IS_OF("$1", "u") " group by u.tenant"
-        " order by age desc, u.tenant limit " SAMPLES,
+        " where " IS_OF(
+            "$1", "u") " group by u.tenant"
+                       " order by age desc, u.tenant limit " SAMPLES,
         1, {PG_TEXT}},
     /* above seq, up to seq, tenant or null, rows at most */
     [SQL_VERIFY_OUTCOMES] = {"verify_outcomes",

@@ -61,7 +61,7 @@ int64_t verify_duplicates(const struct verify_tally *tallies);
 #define VERIFY_MAX_SEQS (INT64_C(1) << 29) /* 64 MiB of bits */
 
 struct verify_seen {
-    int64_t base; /* the mark: everything up to it was judged before */
+    int64_t base;  /* the mark: everything up to it was judged before */
     uint8_t *bits; /* of base + 1, base + 2, ...; owned */
     size_t size;   /* bytes */
 };
@@ -71,10 +71,10 @@ void verify_seen_fini(struct verify_seen *seen); /* may be called twice */
 bool verify_seen_has(const struct verify_seen *seen, int64_t seq);
 
 enum verify_word {
-    VERIFY_NEW,    /* first sight of this number: look for its row */
-    VERIFY_AGAIN,  /* the topic holds it twice */
-    VERIFY_SKIP,   /* judged by an earlier pass, or not part of this one */
-    VERIFY_BEYOND  /* more than VERIFY_MAX_SEQS above the mark */
+    VERIFY_NEW,   /* first sight of this number: look for its row */
+    VERIFY_AGAIN, /* the topic holds it twice */
+    VERIFY_SKIP,  /* judged by an earlier pass, or not part of this one */
+    VERIFY_BEYOND /* more than VERIFY_MAX_SEQS above the mark */
 };
 
 /*
@@ -82,7 +82,7 @@ enum verify_word {
  * is read again only where it may hold numbers above the mark. is_partial: the
  * pass begins in the middle of the history, so lower numbers say nothing.
  */
-enum verify_word verify_record(struct verify_seen *seen, int64_t seq,
-    bool was_read, bool is_partial);
+enum verify_word verify_record(
+    struct verify_seen *seen, int64_t seq, bool was_read, bool is_partial);
 
 #endif

@@ -206,6 +206,20 @@ void admit_done(struct admit *admit, struct job *job, int64_t wall_ms)
     }
 }
 
+/* -- cancelling ----------------------------------------------------------- */
+
+void admit_cancel(struct admit *admit, const uint8_t *id)
+{
+    struct job *job = jobs_find(&admit->worker->jobs, id);
+    if (job == NULL) {
+        return;
+    }
+    job->is_cancelled = true;
+    if (fair_remove(admit->fair, job)) {
+        (void)end_without_call(admit, job); /* always true: it is cancelled */
+    }
+}
+
 /* -- giving up ------------------------------------------------------------- */
 
 struct job *admit_give_up(struct admit *admit)

@@ -22,6 +22,9 @@ void admit_begun(struct admit *admit, struct job *job);
 /* The job gives its slot back; wall_ms is how long it held it. The job itself
  * goes on to wherever the caller sends it. */
 void admit_done(struct admit *admit, struct job *job, int64_t wall_ms);
+/* A cancel of this action is committed. One that only waits here ends at once;
+ * one that runs is left to end, but is not tried again. */
+void admit_cancel(struct admit *admit, const uint8_t *id);
 /* Something changed: see who can run. */
 void admit_kick(struct admit *admit);
 /* Any job that has not begun, taken out; NULL when there is none left. */

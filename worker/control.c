@@ -2,8 +2,10 @@
 #include "worker/control.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/kafka.h"
+#include "worker/admit.h"
 #include "worker/connectors.h"
 #include "worker/worker.h"
 
@@ -16,6 +18,25 @@ struct control {
     struct loop_timer *poll;
 };
 
+/* "cancel:<id>" speaks of one action; true if it was that. */
+static bool take_cancel(
+    struct control *control, const rd_kafka_message_t *message)
+{
+    static const char PREFIX[] = "cancel:";
+    const size_t prefix_len = sizeof(PREFIX) - 1;
+    uint8_t id[UUID_SIZE];
+    struct span key = {message->key, message->key_len};
+    if (key.len <= prefix_len || memcmp(key.ptr, PREFIX, prefix_len) != 0) {
+        return false;
+    }
+    key.ptr += prefix_len;
+    key.len -= prefix_len;
+    if (uuid_parse(key, id)) {
+        admit_cancel(control->worker->admit, id);
+    }
+    return true;
+}
+
 static void on_poll(void *owner)
 {
     struct control *control = owner;
@@ -27,7 +48,8 @@ static void on_poll(void *owner)
             break;
         }
         /* Errors pass: the client connects again by itself. */
-        has_changed |= message->err == RD_KAFKA_RESP_ERR_NO_ERROR;
+        has_changed |= message->err == RD_KAFKA_RESP_ERR_NO_ERROR &&
+                       !take_cancel(control, message);
         rd_kafka_message_destroy(message);
     }
     if (has_changed) {

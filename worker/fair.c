@@ -264,6 +264,21 @@ void fair_done(struct fair *fair, struct job *job, int64_t wall_ms)
     drop_if_idle(fair, tenant);
 }
 
+bool fair_remove(struct fair *fair, struct job *job)
+{
+    struct tenant *tenant = fair->buckets[bucket_of(job->record.tenant)];
+    while (tenant != NULL && strcmp(tenant->name, job->record.tenant) != 0) {
+        tenant = tenant->next_in_bucket;
+    }
+    if (tenant == NULL || !job_list_remove(queue_of(tenant, job), job)) {
+        return false;
+    }
+    tenant->waiting--;
+    fair->waiting--;
+    drop_if_idle(fair, tenant);
+    return true;
+}
+
 struct job *fair_drain(struct fair *fair)
 {
     struct tenant *tenant = fair->turn;

@@ -33,6 +33,8 @@ struct job *fair_take(struct fair *fair, int64_t now_us);
 void fair_put_back(struct fair *fair, struct job *job, int64_t until_us);
 /* A taken job is over; wall_ms is how long it held its slot. */
 void fair_done(struct fair *fair, struct job *job, int64_t wall_ms);
+/* Takes out a job that waits; false: it does not wait here. */
+bool fair_remove(struct fair *fair, struct job *job);
 /* Any waiting job, for when all are to be given up; NULL when empty. */
 struct job *fair_drain(struct fair *fair);
 

@@ -50,6 +50,23 @@ struct job *job_list_pop(struct job_list *list)
     return job;
 }
 
+bool job_list_remove(struct job_list *list, struct job *job)
+{
+    const struct job *at = list->head;
+    while (at != NULL && at != job) {
+        at = at->next;
+    }
+    if (at == NULL) {
+        return false;
+    }
+    *(job->prev == NULL ? &list->head : &job->prev->next) = job->next;
+    *(job->next == NULL ? &list->tail : &job->next->prev) = job->prev;
+    job->next = NULL;
+    job->prev = NULL;
+    list->count--;
+    return true;
+}
+
 void job_list_prepend(struct job_list *list, struct job_list *from)
 {
     if (from->head == NULL) {

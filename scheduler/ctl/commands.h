@@ -11,6 +11,7 @@ extern const struct command COMMAND_CONNECTOR;
 extern const struct command COMMAND_PUBLISH;
 extern const struct command COMMAND_GET;
 extern const struct command COMMAND_LIST;
+extern const struct command COMMAND_CANCEL;
 extern const struct command COMMAND_VERIFY;
 extern const struct command COMMAND_DEV;
 

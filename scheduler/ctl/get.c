@@ -85,12 +85,14 @@ static void print_json(
     buf_put_char(&out, '{');
     json_put_name(&out, "id");
     json_put_cstring(&out, id);
-    json_put_name(&out, "accepted_at");
-    json_put_time(&out, pg_get_time(result, 0, COL_ACCEPTED_AT));
-    json_put_name(&out, "source");
-    json_put_string(&out, pg_get_bytes(result, 0, COL_SOURCE));
-    json_put_name(&out, "request");
-    buf_put_span(&out, pg_get_bytes(result, 0, COL_REQUEST));
+    if (!pg_is_null(result, 0, COL_SOURCE)) {
+        json_put_name(&out, "accepted_at");
+        json_put_time(&out, pg_get_time(result, 0, COL_ACCEPTED_AT));
+        json_put_name(&out, "source");
+        json_put_string(&out, pg_get_bytes(result, 0, COL_SOURCE));
+        json_put_name(&out, "request");
+        buf_put_span(&out, pg_get_bytes(result, 0, COL_REQUEST));
+    }
     if (pg_is_null(result, 0, COL_OUTCOME))
         put_state(&out, result);
     json_put_name(&out, "outcome");
@@ -158,11 +160,13 @@ static void print_story(
 {
     print_text("id", span_of(id));
     print_text("tenant", pg_get_bytes(result, 0, COL_TENANT));
-    print_text("connector", pg_get_bytes(result, 0, COL_CONNECTOR));
-    print_text("action", pg_get_bytes(result, 0, COL_ACTION));
-    print_time("accepted", pg_get_time(result, 0, COL_ACCEPTED_AT));
-    print_text("source", pg_get_bytes(result, 0, COL_SOURCE));
-    print_text("request", pg_get_bytes(result, 0, COL_REQUEST));
+    if (!pg_is_null(result, 0, COL_SOURCE)) {
+        print_text("connector", pg_get_bytes(result, 0, COL_CONNECTOR));
+        print_text("action", pg_get_bytes(result, 0, COL_ACTION));
+        print_time("accepted", pg_get_time(result, 0, COL_ACCEPTED_AT));
+        print_text("source", pg_get_bytes(result, 0, COL_SOURCE));
+        print_text("request", pg_get_bytes(result, 0, COL_REQUEST));
+    }
     for (int row = 0; row < pg_rows(ledger); row++) {
         char at[TIME_TEXT_SIZE];
         char label[64];

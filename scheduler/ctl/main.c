@@ -15,6 +15,7 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_PUBLISH,
     &COMMAND_GET,
     &COMMAND_LIST,
+    &COMMAND_CANCEL,
     &COMMAND_VERIFY,
     &COMMAND_DEV,
 };

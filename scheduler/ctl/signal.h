@@ -11,5 +11,8 @@
 
 /* Key "kind:name". Blocks at most 3 s. Does nothing without Kafka settings. */
 void ctl_signal(const struct ctl *ctl, const char *kind, const char *name);
+/* Several names of one kind. */
+void ctl_signal_all(const struct ctl *ctl, const char *kind,
+    const char *const *names, size_t count);
 
 #endif

@@ -105,8 +105,8 @@ static void print_json(const struct pass_result *result, bool has_kafka)
 
 static void print_tally(enum verify_kind kind, const struct verify_tally *tally)
 {
-    printf("%-18s %8lld  %s\n", verify_kind_name(kind),
-        (long long)tally->count, verify_kind_text(kind));
+    printf("%-18s %8lld  %s\n", verify_kind_name(kind), (long long)tally->count,
+        verify_kind_text(kind));
     for (size_t i = 0; i < tally->sample_count; i++)
         printf("  %s\n", tally->samples[i]);
     if (tally->count > (int64_t)tally->sample_count)

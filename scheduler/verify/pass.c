@@ -52,8 +52,8 @@ int pass_step(
 
 /* -- findings ---------------------------------------------------------------------- */
 
-int pass_find(struct pass *pass, enum verify_kind kind, const char *what,
-    struct err *err)
+int pass_find(
+    struct pass *pass, enum verify_kind kind, const char *what, struct err *err)
 {
     if (pass->options->name == NULL) {
         verify_tally_add(&pass->result->tallies[kind], 1, what);
@@ -116,8 +116,8 @@ static int parse_mark(struct pass *pass, const PGresult *mark, struct err *err)
     pass->has_mark = true;
     pass->mark_us = pg_get_time(mark, 0, MARK_ACCEPTED_AT);
     pass->seen.base = pg_get_int(mark, 0, MARK_SEQ);
-    if (positions_parse(&pass->read_from,
-            pg_get_bytes(mark, 0, MARK_READ_FROM), err) != 0) {
+    if (positions_parse(&pass->read_from, pg_get_bytes(mark, 0, MARK_READ_FROM),
+            err) != 0) {
         return -1;
     }
     return positions_parse(
@@ -140,8 +140,7 @@ static int read_mark(struct pass *pass, struct err *err)
     return result;
 }
 
-static void put_positions(
-    struct pass *pass, const struct positions *positions)
+static void put_positions(struct pass *pass, const struct positions *positions)
 {
     struct buf text;
     buf_init(&text, MAX_POSITIONS_BYTES);
@@ -155,8 +154,7 @@ static int write_mark(struct pass *pass, struct err *err)
     const bool has_read = pass->options->has_kafka;
     pass_put_text(pass, pass->options->name);
     pg_param_time(&pass->params, pass->next_us);
-    pg_param_int8(
-        &pass->params, has_read ? pass->next_seq : pass->seen.base);
+    pg_param_int8(&pass->params, has_read ? pass->next_seq : pass->seen.base);
     put_positions(pass, has_read ? &pass->next_from : &pass->read_from);
     put_positions(pass, has_read ? &pass->next_to : &pass->read_to);
     return run(pass, SQL_VERIFY_MARK_WRITE, err);
@@ -187,10 +185,10 @@ static void set_bounds(struct pass *pass, const PGresult *bounds)
         pass->from_us = options->from_us - 1;
         pass->seen.base = pg_get_int(bounds, 0, BOUND_FIRST) - 1;
     }
-    pass->next_us = max_of(
-        pass->from_us, pass->now_us - options->lag_s * US_PER_S);
-    pass->next_seq = max_of(pass->seen.base,
-        min_of(pass->low, pg_get_int(bounds, 0, BOUND_CALM)));
+    pass->next_us =
+        max_of(pass->from_us, pass->now_us - options->lag_s * US_PER_S);
+    pass->next_seq = max_of(
+        pass->seen.base, min_of(pass->low, pg_get_int(bounds, 0, BOUND_CALM)));
 }
 
 static int read_bounds(struct pass *pass, struct err *err)
@@ -220,8 +218,7 @@ static int read_bounds(struct pass *pass, struct err *err)
 static int steps(struct pass *pass, struct err *err)
 {
     const bool has_name = pass->options->name != NULL;
-    if (has_name &&
-        (lock(pass, err) != 0 || read_mark(pass, err) != 0)) {
+    if (has_name && (lock(pass, err) != 0 || read_mark(pass, err) != 0)) {
         return -1;
     }
     pass->result->is_from_scratch =
@@ -237,8 +234,8 @@ static int steps(struct pass *pass, struct err *err)
         return -1;
     }
     pass->result->unpublished_from = pass->floor;
-    return has_name && (write_mark(pass, err) != 0 ||
-                           load_findings(pass, err) != 0)
+    return has_name &&
+                   (write_mark(pass, err) != 0 || load_findings(pass, err) != 0)
                ? -1
                : 0;
 }

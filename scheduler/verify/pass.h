@@ -42,7 +42,7 @@ struct pass_oldest {
 
 struct pass_result {
     struct verify_tally tallies[VERIFY_KIND_COUNT]; /* [0] is not used */
-    int64_t actions; /* judged by this pass */
+    int64_t actions;                                /* judged by this pass */
     int64_t outcomes;
     int64_t records;
     int64_t late; /* late results noted since the mark: no violation */

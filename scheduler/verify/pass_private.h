@@ -9,9 +9,9 @@
 #ifndef PASS_PRIVATE_H
 #define PASS_PRIVATE_H
 
-#include "schema/sql_verify.h"
 #include "scheduler/positions.h"
 #include "scheduler/verify/pass.h"
+#include "schema/sql_verify.h"
 
 struct pass {
     const struct pass_options *options;
@@ -31,7 +31,7 @@ struct pass {
     int64_t low;
     int64_t last;
     struct verify_seen seen; /* base: outcomes above this are judged */
-    int64_t floor; /* unpublished is judged from this seq on */
+    int64_t floor;           /* unpublished is judged from this seq on */
 
     /* the next mark */
     int64_t next_us;

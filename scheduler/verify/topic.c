@@ -71,8 +71,7 @@ static int open_client(struct reader *reader, struct err *err)
         }
     }
     char text[200] = "";
-    reader->client =
-        rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof(text));
+    reader->client = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof(text));
     if (reader->client == NULL) {
         rd_kafka_conf_destroy(conf);
         return err_set(err, ERR_FATAL, "KAFKA_SETTING", "%s", text);
@@ -116,15 +115,13 @@ static void forget_topic(struct pass *pass)
     pass->seen.base = 0;
 }
 
-static int find_ends(
-    struct reader *reader, int64_t *starts, struct err *err)
+static int find_ends(struct reader *reader, int64_t *starts, struct err *err)
 {
     struct pass *pass = reader->pass;
     for (int32_t i = 0; i < reader->partitions; i++) {
         int64_t high = 0;
-        const rd_kafka_resp_err_t code =
-            rd_kafka_query_watermark_offsets(reader->client, reader->topic, i,
-                &starts[i], &high, TIMEOUT_MS);
+        const rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(
+            reader->client, reader->topic, i, &starts[i], &high, TIMEOUT_MS);
         if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
             return code_error(code, "end offsets", err);
         }
@@ -137,8 +134,7 @@ static int find_ends(
     return 0;
 }
 
-static int assign(
-    struct reader *reader, const int64_t *starts, struct err *err)
+static int assign(struct reader *reader, const int64_t *starts, struct err *err)
 {
     rd_kafka_topic_partition_list_t *list =
         rd_kafka_topic_partition_list_new(reader->partitions);
@@ -156,9 +152,8 @@ static int assign(
     }
     const rd_kafka_resp_err_t code = rd_kafka_assign(reader->client, list);
     rd_kafka_topic_partition_list_destroy(list);
-    return code == RD_KAFKA_RESP_ERR_NO_ERROR
-               ? 0
-               : code_error(code, "assign", err);
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0
+                                              : code_error(code, "assign", err);
 }
 
 /* -- judging ----------------------------------------------------------------------------- */
@@ -229,16 +224,15 @@ static int judge_ours(struct reader *reader, const rd_kafka_message_t *message,
     return reader->sight_count == LOOK_UP_ROWS ? look_up(reader, err) : 0;
 }
 
-static int judge_record(struct reader *reader,
-    const rd_kafka_message_t *message, struct err *err)
+static int judge_record(
+    struct reader *reader, const rd_kafka_message_t *message, struct err *err)
 {
     struct pass *pass = reader->pass;
     const struct span key = {message->key, message->key_len};
     struct span text;
     uint8_t id[UUID_SIZE];
     int64_t seq = 0;
-    if (pass->options->tenant != NULL &&
-        !span_is(key, pass->options->tenant)) {
+    if (pass->options->tenant != NULL && !span_is(key, pass->options->tenant)) {
         return 0;
     }
     pass->result->records++;
@@ -265,8 +259,8 @@ static void advance(struct reader *reader, int32_t partition, int64_t next)
     }
 }
 
-static int take(struct reader *reader, const rd_kafka_message_t *message,
-    struct err *err)
+static int take(
+    struct reader *reader, const rd_kafka_message_t *message, struct err *err)
 {
     if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
         advance(reader, message->partition, message->offset);
@@ -326,8 +320,8 @@ static void set_floor(struct reader *reader)
             pass->floor = floor;
         }
         if (positions_get(&pass->next_from, i) == POSITION_UNKNOWN) {
-            positions_advance(&pass->next_from, i,
-                positions_get(&pass->next_to, i));
+            positions_advance(
+                &pass->next_from, i, positions_get(&pass->next_to, i));
         }
     }
 }
@@ -337,8 +331,7 @@ static int read_topic(struct reader *reader, struct err *err)
     if (open_client(reader, err) != 0 || count_partitions(reader, err) != 0) {
         return -1;
     }
-    int64_t *starts =
-        mem_zalloc((size_t)reader->partitions, sizeof(*starts));
+    int64_t *starts = mem_zalloc((size_t)reader->partitions, sizeof(*starts));
     reader->is_cut =
         mem_zalloc((size_t)reader->partitions, sizeof(*reader->is_cut));
     int code = find_ends(reader, starts, err);
