@@ -59,9 +59,7 @@ static void read_all(int fd, struct buf *out)
     while ((len = read(fd, chunk, sizeof chunk)) != 0) {
         if (len > 0)
             buf_put(out, chunk, (size_t)len);
-        else if (errno != EINTR)
-            return;
-        else if (dev_is_interrupted())
+        else if (errno != EINTR || dev_is_interrupted())
             return;
     }
 }

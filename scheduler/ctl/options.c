@@ -122,6 +122,7 @@ static int read_option(struct ctl *ctl, const struct command *command,
     return CTL_DONE;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a command line has those parts */
 int ctl_options(struct ctl *ctl, const struct command *command,
     const struct ctl_option *options, size_t option_count, int argc,
     char **argv, const char **rest, size_t rest_max, int *exit_code)
