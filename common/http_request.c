@@ -2,8 +2,11 @@
 /*
  * libmicrohttpd calls for the URI, then for the headers, then for each piece
  * of the body, then once more with none: that is when the handler gets the
- * request. A request that the handler does not answer at once is suspended
- * and resumed by its reply, after which comes one more call, for the answer.
+ * request. One that the handler does not answer at once is suspended by the
+ * call after that, and resumed by its reply, after which comes one more call,
+ * for the answer. Suspended any earlier, the connection would still count as
+ * one to be read from: resumed, it would find the end of what a half-closed
+ * client sends, and be dropped without its answer.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -166,8 +169,6 @@ static enum MHD_Result hand_over(
     if (request->response != NULL) {
         return http_reply_queue(request);
     }
-    request->is_suspended = true;
-    MHD_suspend_connection(request->connection);
     return MHD_YES;
 }
 
@@ -177,7 +178,6 @@ enum MHD_Result http_on_request(void *owner, struct MHD_Connection *connection,
 {
     struct http_request *request = *context;
     (void)owner;
-    (void)connection;
     if (request->server == NULL) {
         return MHD_NO; /* the server closes */
     }
@@ -191,7 +191,9 @@ enum MHD_Result http_on_request(void *owner, struct MHD_Connection *connection,
         return http_reply_queue(request);
     }
     if (request->path != NULL) {
-        return MHD_YES; /* answered, or suspended again by the handler */
+        request->is_suspended = true;
+        MHD_suspend_connection(connection);
+        return MHD_YES;
     }
     return hand_over(request, url, method);
 }

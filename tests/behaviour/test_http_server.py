@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP as no client library would send it: framing, slowness, caps.
+
+Against a producer, since all three daemons use the same server.
+"""
+
+import json
+import re
+import socket
+import uuid
+
+import httpx
+import pytest
+
+from lib.api import Api, add_connector, echo_action, new_key
+from lib.raw_http import read_all
+from lib.wait import wait_for
+
+TIMEOUT_S = 60
+BODY_TIMEOUT_S = 3
+PER_ADDRESS = 40
+
+
+@pytest.fixture(scope="module")
+def door(fleets):
+    made = fleets(workers=0, schedulers=0, settings={"producer": {
+        "http.body_timeout_s": BODY_TIMEOUT_S,
+        "http.max_connections_per_address": PER_ADDRESS}})
+    add_connector(made, "echo", {"post": echo_action()})
+    return made
+
+
+@pytest.fixture(scope="module")
+def address(door):
+    host, _, port = door.url().removeprefix("http://").partition(":")
+    return host, int(port)
+
+
+@pytest.fixture
+def key(door, tenant):
+    return new_key(door, tenant)[1]
+
+
+def connect(address):
+    return socket.create_connection(address, timeout=TIMEOUT_S)
+
+
+def body(padding=0):
+    return json.dumps({
+        "connector": "echo", "action": "post", "payload": "x" * padding,
+        "idempotency_key": f"k-{uuid.uuid4()}"}).encode()
+
+
+def head(key, *lines, last=True):
+    """A POST's head; lines are whole header lines."""
+    more = ["Connection: close"] if last else []
+    return "\r\n".join([
+        "POST /v1/actions HTTP/1.1", "Host: x",
+        f"Authorization: Bearer {key}", *lines, *more, "", ""]).encode()
+
+
+def whole(key, content, last=True):
+    return head(key, f"Content-Length: {len(content)}", last=last) + content
+
+
+def statuses(received):
+    return [int(code) for code in
+            re.findall(rb"HTTP/1\.1 (\d{3}) ", received)]
+
+
+def talk(address, *pieces):
+    """Sends piece by piece, reads to the end; the statuses that came."""
+    with connect(address) as sock:
+        try:
+            for piece in pieces:
+                sock.sendall(piece)
+            return statuses(read_all(sock))
+        except ConnectionError:
+            return []  # closed while we were still sending
+
+
+def test_ing_16_odd_content_length(address, key):
+    for value in ("-1", "+5", "5, 6", "", "0x5", "5 5",
+                  "18446744073709551621"):
+        said = talk(address, head(key, f"Content-Length: {value}"), b"12345")
+        assert set(said) == {413 if len(value) > 9 else 400}, value
+    two = ("Content-Length: 5", "Content-Length: 6")
+    assert talk(address, head(key, *two), b"123456") == [400]
+    assert talk(address, head(key)) in ([400], [411])
+
+
+def test_length_and_chunks_together_are_refused(address, key):
+    both = ("Content-Length: 5", "Transfer-Encoding: chunked")
+    assert talk(address, head(key, *both), b"0\r\n\r\n") == [400]
+    odd = ("Transfer-Encoding: gzip, chunked",)
+    assert talk(address, head(key, *odd), b"0\r\n\r\n") in ([400], [501])
+
+
+def test_headers_have_a_limit(address, key):
+    big = f"X-Big: {'x' * 40000}"
+    said = talk(address, head(key, big, "Content-Length: 2"), b"{}")
+    assert said in ([431], [])
+    fine = body()
+    most = head(key, f"X-Big: {'x' * 16000}", f"Content-Length: {len(fine)}")
+    assert talk(address, most, fine) == [202]
+
+
+def test_ing_14_expect(address, key):
+    content = body(2048)
+    with connect(address) as sock:
+        sock.sendall(head(key, f"Content-Length: {len(content)}",
+                          "Expect: 100-continue"))
+        assert statuses(sock.recv(65536)) == [100]
+        sock.sendall(content)
+        assert statuses(read_all(sock)) == [202]
+    large = ("Content-Length: 2097152", "Expect: 100-continue")
+    assert talk(address, head(key, *large)) == [413]
+    odd = (f"Content-Length: {len(content)}", "Expect: 200-ok")
+    assert talk(address, head(key, *odd) + content) == [417]
+
+
+def test_ing_15_slow_bodies_do_not_keep_others_out(door, address, key):
+    slow = [connect(address) for _ in range(PER_ADDRESS // 2)]
+    try:
+        for sock in slow:
+            sock.sendall(head(key, "Content-Length: 1000") + b"{")
+        api = Api(door.url(), key)
+        for _ in range(20):
+            assert api.post(body()).status_code == 202
+            for sock in slow:
+                drip(sock)
+        for sock in slow:
+            assert statuses(read_to_end(sock)) in ([408], [])
+    finally:
+        for sock in slow:
+            sock.close()
+
+
+def drip(sock):
+    try:
+        sock.send(b" ")
+    except OSError:
+        pass  # ended by the server
+
+
+def read_to_end(sock):
+    try:
+        return read_all(sock)
+    except ConnectionError:
+        return b""
+
+
+def test_ing_18_pipelined_and_half_closed(door, address, key, tenant):
+    three = (whole(key, body(), last=False) + whole(key, b"{", last=False)
+             + whole(key, body()))
+    said = talk(address, three)
+    assert said in ([202, 400, 202], [202, 400])
+    with connect(address) as sock:
+        sock.sendall(whole(key, body(), last=False))
+        sock.shutdown(socket.SHUT_WR)
+        assert statuses(read_all(sock)) == [202]
+    taken = said.count(202) + 1
+    assert door.sql("select count(*) from reservation where tenant = %s",
+                    (tenant,)) == [(taken,)]
+
+
+def test_jsn_07_cut_off_json_in_small_segments(door, address, key):
+    pid = door["producer-0"].pid
+    for content in (b'{"a":1,', b'"\\', b'"\\u12', b'"\\uD800\\u', b'{"1":1,',
+                    b"[1,", b"-", b'"'):
+        pieces = [bytes([byte]) for byte in content]
+        length = f"Content-Length: {len(content)}"
+        assert talk(address, head(key, length), *pieces) == [400]
+    assert door["producer-0"].pid == pid and door["producer-0"].is_running()
+
+
+def test_connections_of_one_address_are_capped(door, address):
+    url = door.url()
+    held = []
+    try:
+        for _ in range(PER_ADDRESS):
+            held.append(connect(address))
+        wait_for(lambda: is_refused(address), "one more is refused")
+    finally:
+        for sock in held:
+            sock.close()
+    wait_for(lambda: not is_refused(address), "there is room again")
+    assert httpx.get(f"{url}/healthz", timeout=60).status_code == 200
+
+
+def is_refused(address):
+    """Whether a new connection ends without an answer."""
+    try:
+        with connect(address) as sock:
+            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            return sock.recv(1) == b""
+    except ConnectionError:
+        return True
