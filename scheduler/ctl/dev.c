@@ -228,6 +228,12 @@ static int start_all(struct ctl *ctl, struct dev_fleet *fleet)
     return code;
 }
 
+/* Others, told to end, end without a word. */
+static int end_interrupted(int code)
+{
+    return dev_is_interrupted() ? ctl_fail(CTL_FAILED, "interrupted") : code;
+}
+
 static int up(struct ctl *ctl, struct dev_fleet *fleet)
 {
     struct buf text;
@@ -244,18 +250,18 @@ static int up(struct ctl *ctl, struct dev_fleet *fleet)
             run_cluster(fleet, "up", false, &text) == 0 ? CTL_DONE : CTL_FAILED;
         buf_fini(&text);
         if (code != CTL_DONE)
-            return code;
+            return end_interrupted(code);
     }
     if (!ctl->is_json)
         fputs("Starting the fleet ...\n", stderr);
     code = start_all(ctl, fleet);
     if (code == CTL_DONE && dev_is_interrupted())
-        code = ctl_fail(CTL_FAILED, "interrupted");
+        code = CTL_FAILED;
     if (code == CTL_DONE)
         return dev_report(ctl, fleet, cluster_runs(fleet));
     if (!was_up)
         (void)down(fleet); /* what failed has been said */
-    return code;
+    return end_interrupted(code);
 }
 
 static int status(struct ctl *ctl, struct dev_fleet *fleet)

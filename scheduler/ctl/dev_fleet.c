@@ -21,7 +21,7 @@
 #define FIRST_PORT 20000
 #define PORT_COUNT 12000
 #define PORT_TRIES 1000
-#define READY_WAIT_MS 20000
+#define READY_WAIT_MS 60000
 #define MAX_FILE_BYTES ((size_t)64 << 10)
 
 static const struct {

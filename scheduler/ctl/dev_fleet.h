@@ -63,7 +63,7 @@ int dev_write_settings(const struct dev_fleet *fleet, const struct conf *conf,
 /* Starts one program with its settings; does not wait. */
 int dev_start_part(const struct dev_fleet *fleet, enum dev_part part,
     struct err *err) MUST_CHECK;
-/* Waits until it is ready, 20 s at most. */
+/* Waits until it is ready, 60 s at most. */
 int dev_wait_part(const struct dev_fleet *fleet, enum dev_part part,
     struct err *err) MUST_CHECK;
 

@@ -36,7 +36,7 @@ def dev(verb, folder, *words):
     done = subprocess.run(
         [COMMAND, "dev", verb, "--dir", str(folder), *words], text=True,
         env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
-        check=False, timeout=120)
+        check=False, timeout=200)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -101,7 +101,7 @@ def test_an_interrupted_start_undoes_itself(folder):
     wait_for(lambda: (folder / "cluster.json").exists()
              or child.poll() is not None, "the start to begin", every=0.01)
     child.send_signal(signal.SIGTERM)
-    assert child.wait(120) == 1
+    assert child.wait(200) == 1
     assert has_left_nothing(folder)
 
 
@@ -119,7 +119,7 @@ def test_a_program_that_fails_is_named_with_its_last_words(folder):
         [str(beside / "actionist"), "dev", "up", "--dir", str(folder)],
         env={**environment(), "ACTIONIST_DEPLOY": str(
             pathlib.Path(__file__).parents[2] / "deploy" / "dev")},
-        text=True, capture_output=True, check=False, timeout=120)
+        text=True, capture_output=True, check=False, timeout=200)
     assert done.returncode == 1
     assert "scheduler: ended at once" in done.stderr
     assert "last words" in done.stderr and "first" not in done.stderr

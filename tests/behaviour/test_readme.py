@@ -48,7 +48,7 @@ def fleet_info(work_dir):
     def dev(verb, *words):
         return subprocess.run(
             [str(BIN / "actionist"), "dev", verb, "--dir", str(folder),
-             *words], env=env, capture_output=True, text=True, timeout=120,
+             *words], env=env, capture_output=True, text=True, timeout=200,
             check=False)
 
     done = dev("up", "--json")

@@ -14,7 +14,7 @@ from lib.stages import ROOT
 
 COMMAND = ROOT / "build" / "release" / "bin" / "actionist"
 HERE = pathlib.Path(__file__).resolve().parent
-UP_S = 90
+UP_S = 180
 
 
 class DemoError(Exception):
