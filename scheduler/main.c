@@ -77,13 +77,14 @@ static void on_stop(void *owner)
 static void close_all(struct scheduler *scheduler)
 {
     scheduler_door_close(scheduler->door);
-    upkeep_close(scheduler->upkeep);
     pulse_close(scheduler->pulse);
+    /* Tells every owner of a statement under way, so they go after it. */
     pg_close(scheduler->work);
     if (!relay_close(scheduler->relay)) {
         on_too_late(scheduler);
     }
     kafka_producer_close(scheduler->producer, PRODUCER_CLOSE_MS);
+    upkeep_close(scheduler->upkeep);
     sweep_close(scheduler->sweep);
     due_close(scheduler->due);
     ending_close(scheduler->ending);

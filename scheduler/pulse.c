@@ -24,14 +24,16 @@ static void on_look(void *arg, const struct pg_outcome *outcome)
     struct pulse *pulse = arg;
     struct scheduler *scheduler = pulse->scheduler;
     pulse->is_looking = false;
+    if (scheduler->is_stopping) {
+        return;
+    }
     if (outcome->end != PG_DONE) {
         LOG(WARN, "pulse_failed", (&(struct log_fields){.err = outcome->err}),
             "the next one follows");
         return;
     }
     const PGresult *rows = outcome->results[0];
-    if (scheduler->is_stopping || pg_rows(rows) == 0 ||
-        !pg_is_up(scheduler->work)) {
+    if (pg_rows(rows) == 0 || !pg_is_up(scheduler->work)) {
         return;
     }
     dispatch_look(scheduler->dispatch, pg_get_int(rows, 0, PULSE_UNTAKEN),
