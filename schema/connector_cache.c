@@ -97,7 +97,7 @@ static void add_by_name(struct connector_cache *cache, struct version *version)
 int connector_cache_add(struct connector_cache *cache, int64_t number,
     const uint8_t digest[SHA256_SIZE], struct span text, struct fault *fault)
 {
-    if (find_digest(cache, digest) != NULL) {
+    if (find_digest(cache, digest) != NULL || connector_cache_is_full(cache)) {
         return 0;
     }
     struct version *version = mem_zalloc(1, sizeof(*version));
@@ -121,7 +121,7 @@ bool connector_cache_is_full(const struct connector_cache *cache)
     return cache->count >= MAX_VERSIONS;
 }
 
-const struct manifest *connector_cache_find(
+struct manifest *connector_cache_find(
     const struct connector_cache *cache, const char *name)
 {
     const struct version *at = cache->by_name[name_bucket(name)];
@@ -132,7 +132,7 @@ const struct manifest *connector_cache_find(
 }
 
 bool connector_cache_find_digest(const struct connector_cache *cache,
-    const uint8_t digest[SHA256_SIZE], const struct manifest **manifest)
+    const uint8_t digest[SHA256_SIZE], struct manifest **manifest)
 {
     const struct version *version = find_digest(cache, digest);
     if (version != NULL) {

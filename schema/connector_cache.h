@@ -17,10 +17,11 @@
 
 /* $1: the digests known already. */
 #define CONNECTOR_CACHE_SQL                                                    \
-    "select number, digest, manifest from connector"                           \
+    "select number, name, digest, manifest from connector"                     \
     " where digest <> all ($1::bytea[]) order by number limit 16"
 enum connector_cache_column {
     CONNECTOR_CACHE_NUMBER,
+    CONNECTOR_CACHE_NAME,
     CONNECTOR_CACHE_DIGEST,
     CONNECTOR_CACHE_MANIFEST
 };
@@ -36,19 +37,19 @@ void connector_cache_put_known(
 /*
  * Takes one version in; text is copied. -1 with a fault when it does not load
  * here: it is remembered as known, and never found. A digest that is known is
- * left as it is.
+ * left as it is, one that does not fit any more is left out.
  */
 int connector_cache_add(struct connector_cache *cache, int64_t number,
     const uint8_t digest[SHA256_SIZE], struct span text,
     struct fault *fault) MUST_CHECK;
-/* True when no more versions fit (4096): then newer ones are not read. */
+/* True when no more versions fit (4096): say so, and stop reading. */
 bool connector_cache_is_full(const struct connector_cache *cache);
 
 /* The version with the highest number of that name; NULL if there is none. */
-const struct manifest *connector_cache_find(
+struct manifest *connector_cache_find(
     const struct connector_cache *cache, const char *name);
 /* False if no version has it. manifest is NULL if that one does not load. */
 bool connector_cache_find_digest(const struct connector_cache *cache,
-    const uint8_t digest[SHA256_SIZE], const struct manifest **manifest);
+    const uint8_t digest[SHA256_SIZE], struct manifest **manifest);
 
 #endif

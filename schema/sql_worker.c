@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/sql_worker.h"
 
+#include "schema/connector_cache.h"
+
 /* A worker whose row is dead must not write anything any more: its rows were
  * taken in the transaction that marked it. $n is the boot id. */
 #define IS_ALIVE(boot)                                                         \
@@ -80,9 +82,11 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "  and state = 1 and since < fleet_now() - interval '100 ms'"
         "  order by id limit $2 for update skip locked),"
         " taken as (update live l set owner = $1, since = fleet_now()"
-        "  from picked p where l.id = p.id and " IS_ALIVE("$1") " returning l.*)"
-        " select " LIVE_COLUMNS("t") " from taken t"
-        " join action a on a.id = t.id and a.window_no = t.window_no",
+        "  from picked p where l.id = p.id and " IS_ALIVE(
+            "$1") "  returning l.*)"
+                  " select " LIVE_COLUMNS("t") " from taken t"
+                                               " join action a on a.id = t.id "
+                                               "and a.window_no = t.window_no",
         2, {PG_UUID, PG_INT4}},
     /* ids, boot id: rows that are mine already */
     [SQL_WORKER_LOAD] = {"load",
@@ -187,10 +191,8 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
     [SQL_WORKER_OWNED] = {"owned",
         "select id, attempt_no from live where owner = $1", 1, {PG_UUID}},
     /* digests known already */
-    [SQL_WORKER_CONNECTORS] = {"connectors",
-        "select number, name, digest, manifest from connector"
-        " where digest <> all ($1::bytea[]) order by number limit 16",
-        1, {PG_BYTEA_ARRAY}},
+    [SQL_WORKER_CONNECTORS] = {"connectors", CONNECTOR_CACHE_SQL, 1,
+        {PG_BYTEA_ARRAY}},
 };
 
 const struct pg_statement SQL_PRESENCE[SQL_PRESENCE_COUNT] = {

@@ -6,32 +6,15 @@
 
 #include "common/log.h"
 #include "common/time.h"
+#include "schema/connector_cache.h"
 #include "schema/sql_worker.h"
 #include "worker/worker.h"
 
-enum {
-    BUCKET_COUNT = 1024,
-    MAX_VERSIONS = 4096,
-    ROWS_A_READ = 16, /* as the statement says */
-    REFRESH_EVERY_MS = 30000,
-    REFRESH_APART_MS = 50,
-    RETRY_MS = 250
-};
-
-/* One version. manifest NULL: it is there but does not load here. */
-struct version {
-    struct version *next_by_digest;
-    struct version *next_by_name;
-    int64_t number; /* grows with each version that is added */
-    uint8_t digest[SHA256_SIZE];
-    struct manifest *manifest;
-};
+enum { REFRESH_EVERY_MS = 30000, REFRESH_APART_MS = 50, RETRY_MS = 250 };
 
 struct connectors {
     struct worker *worker;
-    struct version *by_digest[BUCKET_COUNT];
-    struct version *by_name[BUCKET_COUNT]; /* newest first */
-    size_t count;
+    struct connector_cache *cache;
     struct loop_timer *soon;  /* asked for */
     struct loop_timer *every; /* in any case */
     int64_t read_since_us;    /* start of the last refresh that was completed */
@@ -43,31 +26,7 @@ struct connectors {
 
 static void read_rows(struct connectors *connectors);
 
-/* -- the tables ------------------------------------------------------------ */
-
-static size_t digest_bucket(const uint8_t *digest)
-{
-    return (((size_t)digest[0] << 8) | digest[1]) % BUCKET_COUNT;
-}
-
-static size_t name_bucket(const char *name)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (; *name != '\0'; name++) {
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(1099511628211);
-    }
-    return hash % BUCKET_COUNT;
-}
-
-static struct version *find_digest(
-    const struct connectors *connectors, const uint8_t *digest)
-{
-    struct version *at = connectors->by_digest[digest_bucket(digest)];
-    while (at != NULL && memcmp(at->digest, digest, SHA256_SIZE) != 0) {
-        at = at->next_by_digest;
-    }
-    return at;
-}
+/* -- the cache ------------------------------------------------------------- */
 
 static enum lookup not_found(struct connectors *connectors, int64_t asked_us)
 {
@@ -81,25 +40,17 @@ static enum lookup not_found(struct connectors *connectors, int64_t asked_us)
 enum lookup connectors_find(struct connectors *connectors, const char *name,
     int64_t asked_us, struct manifest **manifest)
 {
-    struct version *at = connectors->by_name[name_bucket(name)];
-    for (; at != NULL; at = at->next_by_name) {
-        if (strcmp(manifest_name(at->manifest), name) == 0) {
-            *manifest = at->manifest;
-            return LOOKUP_FOUND;
-        }
-    }
-    return not_found(connectors, asked_us);
+    *manifest = connector_cache_find(connectors->cache, name);
+    return *manifest != NULL ? LOOKUP_FOUND : not_found(connectors, asked_us);
 }
 
 enum lookup connectors_find_digest(struct connectors *connectors,
     const uint8_t *digest, int64_t asked_us, struct manifest **manifest)
 {
-    const struct version *version = find_digest(connectors, digest);
-    if (version == NULL) {
+    if (!connector_cache_find_digest(connectors->cache, digest, manifest)) {
         return not_found(connectors, asked_us);
     }
-    *manifest = version->manifest;
-    return version->manifest == NULL ? LOOKUP_NONE : LOOKUP_FOUND;
+    return *manifest == NULL ? LOOKUP_NONE : LOOKUP_FOUND;
 }
 
 static void log_refused(struct span name, const struct fault *fault)
@@ -119,26 +70,14 @@ static void add_version(
     struct connectors *connectors, const PGresult *rows, int row)
 {
     struct fault fault = FAULT_INIT;
-    struct version *version = mem_zalloc(1, sizeof(*version));
-    version->number = pg_get_int(rows, row, 0);
-    memcpy(version->digest, pg_get_bytes(rows, row, 2).ptr, SHA256_SIZE);
-    version->manifest = manifest_load(pg_get_bytes(rows, row, 3), &fault);
-
-    struct version **link =
-        &connectors->by_digest[digest_bucket(version->digest)];
-    version->next_by_digest = *link;
-    *link = version;
-    connectors->count++;
-    if (version->manifest == NULL) {
-        log_refused(pg_get_bytes(rows, row, 1), &fault);
-        return;
+    const struct span digest = pg_get_bytes(rows, row, CONNECTOR_CACHE_DIGEST);
+    if (digest.len == SHA256_SIZE &&
+        connector_cache_add(connectors->cache,
+            pg_get_int(rows, row, CONNECTOR_CACHE_NUMBER),
+            (const uint8_t *)digest.ptr,
+            pg_get_bytes(rows, row, CONNECTOR_CACHE_MANIFEST), &fault) != 0) {
+        log_refused(pg_get_bytes(rows, row, CONNECTOR_CACHE_NAME), &fault);
     }
-    link = &connectors->by_name[name_bucket(manifest_name(version->manifest))];
-    while (*link != NULL && (*link)->number > version->number) {
-        link = &(*link)->next_by_name;
-    }
-    version->next_by_name = *link;
-    *link = version;
 }
 
 /* -- reading --------------------------------------------------------------- */
@@ -166,14 +105,13 @@ static void end_refresh(struct connectors *connectors)
 
 static bool is_full(struct connectors *connectors)
 {
-    if (connectors->count < MAX_VERSIONS) {
+    if (!connector_cache_is_full(connectors->cache)) {
         return false;
     }
     if (!connectors->is_full_told) {
         connectors->is_full_told = true;
         LOG(ERROR, "connectors_full", NULL,
-            "more than %d connector versions: newer ones are not read",
-            MAX_VERSIONS);
+            "too many versions of connectors: newer ones are not read");
     }
     return true;
 }
@@ -190,14 +128,10 @@ static void on_rows(void *arg, const struct pg_outcome *outcome)
         return;
     }
     const PGresult *rows = outcome->results[0];
-    for (int i = 0; i < pg_rows(rows); i++) {
-        const struct span digest = pg_get_bytes(rows, i, 2);
-        if (digest.len == SHA256_SIZE &&
-            find_digest(connectors, (const uint8_t *)digest.ptr) == NULL) {
-            add_version(connectors, rows, i);
-        }
+    for (int row = 0; row < pg_rows(rows); row++) {
+        add_version(connectors, rows, row);
     }
-    if (pg_rows(rows) == ROWS_A_READ && !is_full(connectors)) {
+    if (pg_rows(rows) == CONNECTOR_CACHE_ROWS && !is_full(connectors)) {
         read_rows(connectors);
         return;
     }
@@ -208,15 +142,7 @@ static void read_rows(struct connectors *connectors)
 {
     struct pg_params params;
     pg_params_init(&params);
-    pg_array_begin(&params, PG_BYTEA);
-    for (size_t i = 0; i < BUCKET_COUNT; i++) {
-        const struct version *at = connectors->by_digest[i];
-        for (; at != NULL; at = at->next_by_digest) {
-            pg_array_bytes(
-                &params, (struct span){(const char *)at->digest, SHA256_SIZE});
-        }
-    }
-    pg_array_end(&params);
+    connector_cache_put_known(connectors->cache, &params);
     pg_run(connectors->worker->settle_db, SQL_WORKER_CONNECTORS, &params,
         on_rows, connectors);
     pg_params_fini(&params);
@@ -272,6 +198,7 @@ struct connectors *connectors_open(struct worker *worker)
 {
     struct connectors *connectors = mem_zalloc(1, sizeof(*connectors));
     connectors->worker = worker;
+    connectors->cache = connector_cache_new();
     connectors->soon = loop_timer_new(worker->loop, on_soon, connectors);
     connectors->every = loop_timer_new(worker->loop, on_every, connectors);
     loop_timer_start(connectors->every, REFRESH_EVERY_MS, REFRESH_EVERY_MS);
@@ -286,13 +213,6 @@ void connectors_close(struct connectors *connectors)
     }
     loop_timer_free(connectors->soon);
     loop_timer_free(connectors->every);
-    for (size_t i = 0; i < BUCKET_COUNT; i++) {
-        while (connectors->by_digest[i] != NULL) {
-            struct version *version = connectors->by_digest[i];
-            connectors->by_digest[i] = version->next_by_digest;
-            manifest_free(version->manifest);
-            free(version);
-        }
-    }
+    connector_cache_free(connectors->cache);
     free(connectors);
 }
