@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "scheduler/audit.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/door.h"
 #include "scheduler/due.h"
@@ -18,6 +19,7 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/sweep.h"
 #include "scheduler/upkeep.h"
+#include "scheduler/windows.h"
 #include "schema/migrations.h"
 #include "schema/sql_scheduler.h"
 
@@ -44,6 +46,26 @@ static const struct conf_setting settings[] = {
         .min = 1,
         .max = 5000,
         .help = "Outcomes in one Kafka transaction, at most."},
+    {.name = "scheduler.window_s",
+        .type = CONF_INT,
+        .fallback = "86400",
+        .min = 1,
+        .max = 2678400,
+        .help = "How long an idempotency window takes new actions."},
+    {.name = "scheduler.retention_s",
+        .type = CONF_INT,
+        .fallback = "604800",
+        .min = 0,
+        .max = 315360000,
+        .help = "How long a window is kept after its last action ended; then "
+                "its keys act again."},
+    {.name = "scheduler.audit_s",
+        .type = CONF_INT,
+        .fallback = "15",
+        .min = 1,
+        .max = 86400,
+        .help = "Time between two passes of the conservation audit, at "
+                "least."},
 };
 
 /* -- the end ------------------------------------------------------------------- */
@@ -77,6 +99,10 @@ static void on_stop(void *owner)
 static void close_all(struct scheduler *scheduler)
 {
     scheduler_door_close(scheduler->door);
+    if (!audit_close(scheduler->audit)) {
+        on_too_late(scheduler);
+    }
+    windows_close(scheduler->windows);
     pulse_close(scheduler->pulse);
     /* Tells every owner of a statement under way, so they go after it. */
     pg_close(scheduler->work);
@@ -130,6 +156,8 @@ static int open_all(struct scheduler *scheduler, struct err *err)
     scheduler->pulse = pulse_open(scheduler);
     scheduler->upkeep = upkeep_open(scheduler);
     scheduler->relay = relay_open(loop, scheduler->conf);
+    scheduler->windows = windows_open(scheduler);
+    scheduler->audit = audit_open(scheduler);
     scheduler->door = scheduler_door_open(scheduler, err);
     return scheduler->door == NULL ? -1 : 0;
 }

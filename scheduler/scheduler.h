@@ -12,6 +12,7 @@
 #include "common/loop.h"
 #include "common/pg.h"
 
+struct audit;
 struct dispatch;
 struct door;
 struct due;
@@ -20,6 +21,7 @@ struct pulse;
 struct relay;
 struct sweep;
 struct upkeep;
+struct windows;
 
 struct scheduler {
     struct loop loop;
@@ -33,6 +35,8 @@ struct scheduler {
     struct sweep *sweep;
     struct pulse *pulse;
     struct upkeep *upkeep;
+    struct windows *windows;
+    struct audit *audit;
     struct door *door;
     bool is_stopping;
 };

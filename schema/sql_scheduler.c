@@ -228,3 +228,19 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         " - pg_snapshot_xmin(s)::text::int8 from pg_current_snapshot() s",
         0, {0}},
 };
+
+const struct pg_statement SQL_WINDOW[SQL_WINDOW_COUNT] = {
+    /* least age of the newest, in seconds */
+    [SQL_WINDOW_ROTATE] = {"window_rotate",
+        "select rotate_window($1 * interval '1 s')", 1, {PG_INT8}},
+    /* retention in seconds */
+    [SQL_WINDOW_CLOSED] = {"window_closed",
+        "select number from action_window"
+        " where closed_at < fleet_now() - $1 * interval '1 s' order by number",
+        1, {PG_INT8}},
+    /* number, retention in seconds. A checkpoint's low may only be behind. */
+    [SQL_WINDOW_DROP] = {"window_drop",
+        "select drop_window($1, coalesce((select low from relay_checkpoint"
+        "  where shard = 0), 0), $2 * interval '1 s')",
+        2, {PG_INT4, PG_INT8}},
+};

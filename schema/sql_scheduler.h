@@ -92,6 +92,15 @@ enum sql_work {
 };
 extern const struct pg_statement SQL_WORK[SQL_WORK_COUNT];
 
+/* On the connection of the idempotency windows. */
+enum sql_window {
+    SQL_WINDOW_ROTATE, /* null: not yet */
+    SQL_WINDOW_CLOSED,
+    SQL_WINDOW_DROP, /* false: not yet */
+    SQL_WINDOW_COUNT
+};
+extern const struct pg_statement SQL_WINDOW[SQL_WINDOW_COUNT];
+
 /* Columns of SQL_WORK_ORPHANS_OF. */
 enum orphan_column {
     ORPHAN_ID,
