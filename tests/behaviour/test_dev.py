@@ -11,7 +11,7 @@ import subprocess
 import httpx
 import pytest
 
-from lib.programs import BIN
+from lib.programs import BIN, ROOT
 from lib.wait import wait_for
 from local.cluster import Cluster
 from local.process import processes_under
@@ -28,8 +28,10 @@ def folder(work_dir):
 
 
 def environment():
-    return {name: value for name, value in os.environ.items()
-            if not name.startswith("ACTIONIST_")}
+    """Nobody else's settings; the cluster's script wherever the programs are."""
+    return {**{name: value for name, value in os.environ.items()
+               if not name.startswith("ACTIONIST_")},
+            "ACTIONIST_DEPLOY": str(ROOT / "deploy" / "dev")}
 
 
 def dev(verb, folder, *words):
@@ -117,9 +119,8 @@ def test_a_program_that_fails_is_named_with_its_last_words(folder):
     broken.chmod(0o755)
     done = subprocess.run(
         [str(beside / "actionist"), "dev", "up", "--dir", str(folder)],
-        env={**environment(), "ACTIONIST_DEPLOY": str(
-            pathlib.Path(__file__).parents[2] / "deploy" / "dev")},
-        text=True, capture_output=True, check=False, timeout=200)
+        env=environment(), text=True, capture_output=True, check=False,
+        timeout=200)
     assert done.returncode == 1
     assert "scheduler: ended at once" in done.stderr
     assert "last words" in done.stderr and "first" not in done.stderr

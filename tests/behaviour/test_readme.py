@@ -44,6 +44,7 @@ def fleet_info(work_dir):
     folder = work_dir / "readme-fleet"
     env = {name: value for name, value in os.environ.items()
            if not name.startswith("ACTIONIST_")}
+    env["ACTIONIST_DEPLOY"] = str(ROOT / "deploy" / "dev")
 
     def dev(verb, *words):
         return subprocess.run(
@@ -53,7 +54,7 @@ def fleet_info(work_dir):
 
     done = dev("up", "--json")
     assert done.returncode == 0, done.stderr
-    yield json.loads(done.stdout)
+    yield {**json.loads(done.stdout), "env": env}
     dev("down")
 
 
@@ -77,8 +78,8 @@ def as_typed(info, tmp_path):
 def test_the_tour_works_as_typed(fleet_info, tmp_path):
     script = as_typed(fleet_info, tmp_path)
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True,
-                          check=False, timeout=200)
+                          env=fleet_info["env"], stdin=subprocess.DEVNULL,
+                          capture_output=True, check=False, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     found = [json.loads(line) for line in
              re.findall(r'\{"spec":.*?"replay_of":null\}', done.stdout)]
