@@ -41,10 +41,13 @@ void exchanges_answer_all(struct producer *producer)
 void exchanges_close(struct producer *producer)
 {
     loop_timer_free(producer->exchanges.timer);
-    producer->exchanges.timer = NULL;
-    while (producer->exchanges.first != NULL) {
-        exchange_free(producer->exchanges.first);
+    struct exchange *at = producer->exchanges.first;
+    while (at != NULL) {
+        struct exchange *next = at->next;
+        free(at);
+        at = next;
     }
+    producer->exchanges = (struct exchanges){0};
 }
 
 struct exchange *exchange_open(

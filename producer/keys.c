@@ -177,7 +177,10 @@ struct span keys_of_headers(const char *authorization, const char *api_key)
         }
         key = span_of(token);
     }
-    return key.len > MAX_KEY_BYTES ? (struct span){0} : key;
+    if (key.len > MAX_KEY_BYTES) {
+        return (struct span){0};
+    }
+    return key;
 }
 
 static struct span key_of_request(const struct http_request *request)
