@@ -119,7 +119,7 @@ const char *fault_class_name(enum fault_class class);
     X(RUNNER_UNAVAILABLE, 0, "no runner could be started")                     \
     X(WORKER_LOST, 0, "the worker died after the call may have started")       \
     X(WORKER_CRASH, 0, "three workers died while running this action")         \
-    X(ALREADY_FINISHED, 409, "the action has ended already")                  \
+    X(ALREADY_FINISHED, 409, "the action has ended already")                   \
     X(UNAUTHORIZED, 401, "a valid API key is required")                        \
     X(NOT_FOUND, 404, "nothing here")                                          \
     X(METHOD_NOT_ALLOWED, 405, "this path does not have that method")          \

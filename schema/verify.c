@@ -12,7 +12,7 @@ enum { BITS = 8, FIRST_BYTES = 4096 };
 const char *verify_kind_name(enum verify_kind kind)
 {
     static const char *const names[VERIFY_KIND_COUNT] = {
-#define X(symbol, number, name, text) [number] = name,
+#define X(symbol, number, name, text) [number] = (name),
         VERIFY_KIND_LIST(X)
 #undef X
     };
@@ -22,7 +22,7 @@ const char *verify_kind_name(enum verify_kind kind)
 const char *verify_kind_text(enum verify_kind kind)
 {
     static const char *const texts[VERIFY_KIND_COUNT] = {
-#define X(symbol, number, name, text) [number] = text,
+#define X(symbol, number, name, text) [number] = (text),
         VERIFY_KIND_LIST(X)
 #undef X
     };
