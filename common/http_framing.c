@@ -94,13 +94,13 @@ static bool check_length(const struct framing *framing, size_t max_body_bytes,
     struct http_fault *fault)
 {
     if (!is_digits(framing->content_length)) {
-        return set_fault(fault, MHD_HTTP_BAD_REQUEST, "BAD_FRAMING",
+        return set_fault(fault, MHD_HTTP_BAD_REQUEST, "BAD_REQUEST",
             "Content-Length is not a decimal number");
     }
     int64_t length = 0;
     if (!span_to_int(framing->content_length, &length) ||
         (uint64_t)length > max_body_bytes) {
-        return set_fault(fault, MHD_HTTP_CONTENT_TOO_LARGE, "BODY_TOO_LARGE",
+        return set_fault(fault, MHD_HTTP_CONTENT_TOO_LARGE, "TOO_LARGE",
             "the body is larger than this server takes");
     }
     return true;
@@ -111,13 +111,13 @@ static bool check_body(const struct framing *framing, const char *version,
 {
     if (framing->content_lengths > 1 || framing->transfer_encodings > 1 ||
         (framing->content_lengths > 0 && framing->transfer_encodings > 0)) {
-        return set_fault(fault, MHD_HTTP_BAD_REQUEST, "BAD_FRAMING",
+        return set_fault(fault, MHD_HTTP_BAD_REQUEST, "BAD_REQUEST",
             "more than one header says how long the body is");
     }
     if (framing->transfer_encodings > 0 &&
         (!span_is_nocase(framing->transfer_encoding, "chunked") ||
             strcmp(version, MHD_HTTP_VERSION_1_1) != 0)) {
-        return set_fault(fault, MHD_HTTP_BAD_REQUEST, "BAD_FRAMING",
+        return set_fault(fault, MHD_HTTP_BAD_REQUEST, "BAD_REQUEST",
             "Transfer-Encoding is not chunked, or not allowed here");
     }
     if (framing->content_lengths > 0) {
@@ -151,7 +151,7 @@ bool http_framing_check(struct MHD_Connection *connection, const char *version,
     }
     if (framing.has_unknown_expectation) {
         return set_fault(fault, MHD_HTTP_EXPECTATION_FAILED,
-            "UNKNOWN_EXPECTATION", "only 100-continue can be expected");
+            "EXPECTATION_FAILED", "only 100-continue can be expected");
     }
     return true;
 }

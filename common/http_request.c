@@ -119,7 +119,7 @@ static enum MHD_Result judge(struct http_request *request, const char *version)
         now_mono_us() + options->body_timeout_s * US_PER_S;
     if (request->has_bad_uri) {
         fault = (struct http_fault){.status = MHD_HTTP_BAD_REQUEST,
-            .code = "BAD_URI",
+            .code = "BAD_REQUEST",
             .detail = "the URI holds an encoded NUL"};
         return refuse(request, &fault);
     }
@@ -155,7 +155,7 @@ static enum MHD_Result hand_over(
     if (request->is_too_large) {
         return refuse(request,
             &(struct http_fault){.status = MHD_HTTP_CONTENT_TOO_LARGE,
-                .code = "BODY_TOO_LARGE",
+                .code = "TOO_LARGE",
                 .detail = "the body is larger than this server takes"});
     }
     request->conn->deadline_us = HTTP_NEVER;

@@ -127,7 +127,7 @@ static void on_connection(void *owner, struct MHD_Connection *connection,
 #define TIMEOUT_BODY                                                           \
     "{\"type\":\"about:blank\",\"title\":\"Request Timeout\",\"status\":408,"  \
     "\"detail\":\"the body took longer than this server waits\","              \
-    "\"code\":\"BODY_TIMEOUT\"}"
+    "\"code\":\"TIMEOUT\"}"
 
 /* libmicrohttpd takes no answer in the middle of a body: on a plain socket we
  * write it ourselves; under TLS the connection just ends. */

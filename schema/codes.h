@@ -128,6 +128,7 @@ const char *fault_class_name(enum fault_class class);
         "application/json")                                                    \
     X(TIMEOUT, 408, "the request took too long to arrive")                     \
     X(BAD_REQUEST, 400, "the HTTP request is malformed")                       \
+    X(EXPECTATION_FAILED, 417, "only 100-continue can be expected")            \
     X(HEADERS_TOO_LARGE, 431, "the headers are larger than allowed")           \
     X(UNAVAILABLE, 503,                                                        \
         "a store that this call needs cannot be reached; "                     \
