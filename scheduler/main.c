@@ -58,7 +58,8 @@ static const struct conf_setting settings[] = {
         .min = 0,
         .max = 315360000,
         .help = "How long a window is kept after its last action ended; then "
-                "its keys act again."},
+                "its keys act again. No shorter than Kafka keeps `actions`, "
+                "or a record that is read again acts again."},
     {.name = "scheduler.audit_s",
         .type = CONF_INT,
         .fallback = "15",
