@@ -4,16 +4,15 @@
 #include "schema/connector_cache.h"
 
 /* A worker whose row is dead must not write anything any more: its rows were
- * taken in the transaction that marked it. $n is the boot id. */
-#define IS_ALIVE(boot)                                                         \
-    "exists (select from worker w where w.boot_id = " boot " and w.state = 1)"
+ * taken in the transaction that marked it. The boot id and ")" follow. */
+#define ALIVE_IS                                                               \
+    "exists (select from worker w where w.state = 1 and w.boot_id = "
 
-#define LIVE_COLUMNS(table)                                                    \
-    table ".id, " table ".tenant, " table ".attempt_no, " table                \
-          ".state, " table ".effect, " table ".calls, " table                  \
-          ".is_effect_unknown, " table ".is_cancelled, " table                 \
-          ".deadline, " table ".started_at, "                                  \
-          "a.manifest, a.request"
+/* In the order of enum live_column; r is the row, a its action. */
+#define LIVE_COLUMNS                                                           \
+    "r.id, r.tenant, r.attempt_no, r.state, r.effect, r.calls,"                \
+    " r.is_effect_unknown, r.is_cancelled, r.deadline, r.started_at,"          \
+    " a.manifest, a.request"
 
 const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
     /* Shared with other claims; rotation of the idempotency window takes it
@@ -37,17 +36,15 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "   i.fingerprint, i.manifest, i.source, i.traceparent, i.request,"
         "   i.effect, i.deadline"
         "  from input i cross join newest n"
-        "  where " IS_ALIVE(
-            "$12") "  and not exists (select from action a where a.id = i.id"
-                   "   and a.window_no <> n.number)"
-                   "  on conflict do nothing"
-                   "  returning id, window_no, tenant, effect, deadline)"
-                   " insert into live (id, window_no, tenant, attempt_no, "
-                   "state, owner,"
-                   "  effect, deadline)"
-                   " select id, window_no, tenant, 1, 1, $12, coalesce(effect, "
-                   "1),"
-                   "  deadline from fresh returning id",
+        "  where " ALIVE_IS "$12)"
+        "  and not exists (select from action a where a.id = i.id"
+        "   and a.window_no <> n.number)"
+        "  on conflict do nothing"
+        "  returning id, window_no, tenant, effect, deadline)"
+        " insert into live (id, window_no, tenant, attempt_no, state, owner,"
+        "  effect, deadline)"
+        " select id, window_no, tenant, 1, 1, $12, coalesce(effect, 1),"
+        "  deadline from fresh returning id",
         12,
         {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY,
             PG_BYTEA_ARRAY, PG_BYTEA_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY,
@@ -68,11 +65,10 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "with taken as (update live l set owner = $3, since = fleet_now()"
         "  from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
         "  where l.id = i.id and l.attempt_no = i.attempt_no"
-        "  and l.owner is null and l.state = 1 and " IS_ALIVE(
-            "$3") "  returning l.*)"
-                  " select " LIVE_COLUMNS("t") " from taken t"
-                                               " join action a on a.id = t.id "
-                                               "and a.window_no = t.window_no",
+        "  and l.owner is null and l.state = 1 and " ALIVE_IS "$3)"
+        "  returning l.*)"
+        " select " LIVE_COLUMNS " from taken r"
+        " join action a on a.id = r.id and a.window_no = r.window_no",
         3, {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_UUID}},
     /* boot id, rows at most. What was dispatched and is still nobody's: the
      * dispatch record stands in a partition that nobody reads right now. Work
@@ -82,18 +78,16 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "  and state = 1 and since < fleet_now() - interval '100 ms'"
         "  order by id limit $2 for update skip locked),"
         " taken as (update live l set owner = $1, since = fleet_now()"
-        "  from picked p where l.id = p.id and " IS_ALIVE(
-            "$1") "  returning l.*)"
-                  " select " LIVE_COLUMNS("t") " from taken t"
-                                               " join action a on a.id = t.id "
-                                               "and a.window_no = t.window_no",
+        "  from picked p where l.id = p.id and " ALIVE_IS "$1)"
+        "  returning l.*)"
+        " select " LIVE_COLUMNS " from taken r"
+        " join action a on a.id = r.id and a.window_no = r.window_no",
         2, {PG_UUID, PG_INT4}},
     /* ids, boot id: rows that are mine already */
     [SQL_WORKER_LOAD] = {"load",
-        "select " LIVE_COLUMNS(
-            "l") " from unnest($1::uuid[]) as u (id)"
-                 " join live l on l.id = u.id and l.owner = $2"
-                 " join action a on a.id = l.id and a.window_no = l.window_no",
+        "select " LIVE_COLUMNS " from unnest($1::uuid[]) as u (id)"
+        " join live r on r.id = u.id and r.owner = $2"
+        " join action a on a.id = r.id and a.window_no = r.window_no",
         2, {PG_UUID_ARRAY, PG_UUID}},
     /* ids (sorted), attempt numbers, boot id. Returns the ids whose gate may
      * open. */

@@ -206,8 +206,11 @@ void job_free(struct jobs *jobs, struct job *job)
 
 void jobs_free_all(struct jobs *jobs)
 {
-    while (jobs->all != NULL) {
-        job_free(jobs, jobs->all);
+    struct job *job = jobs->all;
+    while (job != NULL) {
+        struct job *next = job->next_of_all;
+        job_free(jobs, job);
+        job = next;
     }
 }
 

@@ -89,19 +89,17 @@ void release_add(struct release *release, struct job *job)
     job_list_push(&release->queue, job);
 }
 
-/* Jobs that wait for a manifest: claimed ones go back, others are forgotten. */
+/* Jobs that wait for a manifest: ready rows of ours go back, what is not
+ * claimed is forgotten, and a begun row is left to the sweeper. */
 static void give_up_waiting(struct release *release)
 {
     struct worker *worker = release->worker;
     struct job *job = NULL;
     while ((job = connectors_give_up(worker->connectors)) != NULL) {
-        if (job->attempt_no == 0) {
-            job_free(&worker->jobs, job);
-        } else if (job->live_state == LIVE_BEGUN) {
-            /* Left to the sweeper, which knows what a begun row means. */
-            job_free(&worker->jobs, job);
-        } else {
+        if (job->attempt_no > 0 && job->live_state == LIVE_READY) {
             release_add(release, job);
+        } else {
+            job_free(&worker->jobs, job);
         }
     }
 }
