@@ -94,7 +94,8 @@ void http_reply(struct http_request *request, unsigned status,
     const char *content_type, struct span body);
 /*
  * RFC 9457: {"type":"about:blank","title","status","detail","code","pointer"}
- * as application/problem+json. code: static, a name of schema/codes.h. pointer may be NULL.
+ * as application/problem+json. code: static, a name of schema/codes.h. pointer
+ * may be NULL.
  */
 void http_problem(struct http_request *request, unsigned status,
     const char *code, const char *pointer, const char *detail);
