@@ -46,6 +46,18 @@ static void store(
         .name = mem_strdup(name), .value = value, .is_secret = is_secret};
 }
 
+/* bare is name without its suffix; path names the secret's file. */
+static int store_secret(struct conf *conf, const char *name, const char *bare,
+    const char *path, struct err *err)
+{
+    char *secret = NULL;
+    if (conf_read_secret(path, &secret, err) != 0) {
+        return err_wrap(err, "kafka.%s", name);
+    }
+    store(conf, bare, secret, true);
+    return 0;
+}
+
 int conf_set_through(
     struct conf *conf, const char *name, const char *value, struct err *err)
 {
@@ -60,16 +72,14 @@ int conf_set_through(
             name, name);
     }
     if (ends_in(name, FILE_SUFFIX)) {
-        char bare[NAME_MAX_BYTES + 1];
-        (void)snprintf(bare, sizeof(bare), "%.*s",
-            (int)(strlen(name) - strlen(FILE_SUFFIX)), name);
-        if (is_secret_name(bare)) {
-            char *secret = NULL;
-            if (conf_read_secret(value, &secret, err) != 0) {
-                return err_wrap(err, "kafka.%s", name);
-            }
-            store(conf, bare, secret, true);
-            return 0;
+        char *bare = span_dup((struct span){
+            .ptr = name, .len = strlen(name) - strlen(FILE_SUFFIX)});
+        const bool is_secret = is_secret_name(bare);
+        const int result =
+            is_secret ? store_secret(conf, name, bare, value, err) : 0;
+        free(bare);
+        if (is_secret) {
+            return result;
         }
     }
     store(conf, name, mem_strdup(value), false);
