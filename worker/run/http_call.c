@@ -64,12 +64,30 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Keeps "lower-case-name: value\n", if it still fits as a whole. */
-static void keep_header(struct http_call *call, struct span line)
+/* False: two lengths that differ, so nobody knows where the body ends. */
+static bool check_length(
+    struct http_call *call, struct span name, struct span value)
+{
+    if (!span_is_nocase(name, "content-length")) {
+        return true;
+    }
+    if (call->length[0] != '\0') {
+        return span_is(value, call->length);
+    }
+    if (value.len < sizeof(call->length)) {
+        memcpy(call->length, value.ptr, value.len);
+        call->length[value.len] = '\0';
+    }
+    return true;
+}
+
+/* Keeps "lower-case-name: value\n", if it still fits as a whole. False when
+ * the answer is malformed. */
+static bool keep_header(struct http_call *call, struct span line)
 {
     const char *colon = memchr(line.ptr, ':', line.len);
     if (colon == NULL || is_blank(line.ptr[0])) {
-        return;
+        return true;
     }
     const size_t name_len = (size_t)(colon - line.ptr);
     const char *value = colon + 1;
@@ -80,9 +98,13 @@ static void keep_header(struct http_call *call, struct span line)
     while (end > value && is_blank(end[-1])) {
         end--;
     }
+    if (!check_length(call, (struct span){line.ptr, name_len},
+            (struct span){value, (size_t)(end - value)})) {
+        return false;
+    }
     const size_t need = name_len + 2 + (size_t)(end - value) + 1;
     if (call->headers.len + need > HTTP_KEPT_HEADER_BYTES) {
-        return;
+        return true;
     }
     for (size_t i = 0; i < name_len; i++) {
         buf_put_char(&call->headers, lower(line.ptr[i]));
@@ -90,6 +112,14 @@ static void keep_header(struct http_call *call, struct span line)
     buf_put(&call->headers, ": ", 2);
     buf_put(&call->headers, value, (size_t)(end - value));
     buf_put_char(&call->headers, '\n');
+    return true;
+}
+
+static void begin_head(struct http_call *call)
+{
+    buf_clear(&call->headers); /* what came before was a 1xx */
+    call->has_head_ended = false;
+    call->length[0] = '\0';
 }
 
 static size_t on_header(char *data, size_t size, size_t count, void *arg)
@@ -104,13 +134,14 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
         return len; /* trailers change nothing */
     }
     if (len >= 5 && memcmp(data, "HTTP/", 5) == 0) {
-        buf_clear(&call->headers); /* what came before was a 1xx */
+        begin_head(call);
         return len;
     }
-    if (len > 0) {
-        keep_header(call, (struct span){.ptr = data, .len = len});
+    if (len > 0 && (data[0] == '\r' || data[0] == '\n')) {
+        call->has_head_ended = true;
+        return len;
     }
-    return len;
+    return len > 0 && !keep_header(call, (struct span){data, len}) ? 0 : len;
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
@@ -194,6 +225,8 @@ void http_call_clear(struct http_call *call)
     call->body_bytes = 0;
     call->is_body_cut = false;
     call->has_body_begun = false;
+    call->has_head_ended = false;
+    call->length[0] = '\0';
     call->sends = 0;
     call->is_refused = false;
     call->error[0] = '\0';
@@ -527,6 +560,9 @@ void http_call_result(
     struct http_call *call, CURLcode curl, struct run_result *result)
 {
     const long status = info_long(call->easy, CURLINFO_RESPONSE_CODE);
+    if (curl == CURLE_OK && !call->has_head_ended) {
+        curl = CURLE_PARTIAL_FILE; /* libcurl takes a head without its end */
+    }
     /* A TLS library may have sent records of a write that it reports as
      * failed, so there the count proves nothing. */
     const bool may_be_sent =

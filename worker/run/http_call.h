@@ -56,7 +56,9 @@ struct http_call {
     int64_t body_bytes;
     bool is_body_cut;
     bool has_body_begun;
-    unsigned sends; /* times that libcurl was about to send the request */
+    bool has_head_ended; /* with its empty line, and no 1xx */
+    char length[24];     /* Content-Length as it was said first; "" : never */
+    unsigned sends;      /* times that libcurl was about to send the request */
     bool is_refused;
     char error[CURL_ERROR_SIZE];
 };
