@@ -52,9 +52,9 @@ const struct pg_statement SQL_RELAY[SQL_RELAY_COUNT] = {
      * bytes comes without its body, so that the reader knows it exists. */
     [SQL_RELAY_ROWS] = {"relay_rows",
         "select r.seq, r.id, r.tenant, a.traceparent,"
-        " case when r.upto - octet_length(r.body) < $4 then r.body end"
+        " case when r.bytes_so_far - octet_length(r.body) < $4 then r.body end"
         " from (select " OUTCOME_COLUMNS ","
-        "   sum(octet_length(body)) over (order by seq) as upto"
+        "   sum(octet_length(body)) over (order by seq) as bytes_so_far"
         "  from ((select " OUTCOME_COLUMNS " from outcome where seq > $1"
         "    order by seq limit $2)"
         "   union all"
