@@ -185,7 +185,13 @@ static void leave_group(struct kafka_consumer *consumer)
         const int64_t until_us = now_mono_us() + CLOSE_WAIT_MS * US_PER_MS;
         while (!rd_kafka_consumer_closed(consumer->rk) &&
                now_mono_us() < until_us) {
-            (void)rd_kafka_queue_poll_callback(queue, CLOSE_POLL_MS);
+            /* Records may still be queued, which rd_kafka_queue_poll_callback
+             * would abort on. They were never handed out: others read them. */
+            rd_kafka_message_t *message =
+                rd_kafka_consume_queue(queue, CLOSE_POLL_MS);
+            if (message != NULL) {
+                rd_kafka_message_destroy(message);
+            }
         }
     }
     rd_kafka_queue_destroy(queue);
