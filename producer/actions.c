@@ -29,6 +29,7 @@ struct actions *actions_open(struct producer *producer)
     actions->producer = producer;
     buf_init(&actions->value, RECORD_MAX_KAFKA_BYTES);
     kafka_topic_name(producer->conf, "actions", actions->topic);
+    kafka_producer_prepare(producer->kafka, actions->topic);
     return actions;
 }
 

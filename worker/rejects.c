@@ -134,6 +134,7 @@ struct rejects *rejects_open(struct worker *worker, struct err *err)
         free(rejects);
         return NULL;
     }
+    kafka_producer_prepare(rejects->producer, rejects->topic);
     rejects->retry = loop_timer_new(worker->loop, on_retry, rejects);
     return rejects;
 }
