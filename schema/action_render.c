@@ -211,12 +211,24 @@ static void finish(const struct draft *draft, struct call *call)
     }
 }
 
+/* The payload as it stands in the request. */
+static void render_echo(const struct draft *draft, struct call *call)
+{
+    buf_put_span(draft->storage, draft->record->payload.raw);
+    *call = (struct call){
+        .is_echo = true, .method = "", .body = buf_span(draft->storage)};
+}
+
 int action_render(const struct manifest_action *action,
     const struct record *record, struct buf *storage, struct call *call,
     struct fault *fault)
 {
     struct draft draft = {
         .action = action, .record = record, .storage = storage, .fault = fault};
+    if (action->is_echo) {
+        render_echo(&draft, call);
+        return 0;
+    }
     if (render_url(&draft) != 0 || render_headers(&draft) != 0 ||
         render_body(&draft) != 0) {
         return -1;

@@ -87,6 +87,7 @@ struct call_header {
 
 /* Everything borrows from storage. */
 struct call {
+    bool is_echo; /* the runner answers with the body; nothing is sent */
     const char *method;
     struct span url;
     struct call_header headers[CALL_MAX_HEADERS];

@@ -76,6 +76,19 @@ static int load_timeout(const struct load *load, void *target,
         load, value, 1, TIMEOUT_MAX_MS, &action->timeout_ms, path);
 }
 
+/* echo answers with the payload; it touches nothing outside the runner. */
+static int load_runtime(const struct load *load, void *target,
+    struct json_value value, const struct path *path)
+{
+    struct manifest_action *action = target;
+    if (value.type != JSON_STRING || !json_string_is(value, "echo")) {
+        return path_fault(load->fault, CODE_UNSUPPORTED, path,
+            "only the runtime echo is supported by this version");
+    }
+    action->is_echo = true;
+    return 0;
+}
+
 static int load_action_retry(const struct load *load, void *target,
     struct json_value value, const struct path *path)
 {
@@ -137,7 +150,7 @@ static int load_limited_on(const struct load *load, void *target,
 
 static const struct member_rule action_rules[] = {
     {"idempotency", load_idempotency, true},
-    {"request", load_request, true},
+    {"request", load_request, false},
     {"key", load_key, false},
     {"payload", load_payload, false},
     {"timeout_ms", load_timeout, false},
@@ -148,7 +161,7 @@ static const struct member_rule action_rules[] = {
     {"limited_on", load_limited_on, false},
     {"reconcile", NULL, false},
     {"policy", NULL, false},
-    {"runtime", NULL, false},
+    {"runtime", load_runtime, false},
     {"entry", NULL, false},
     {"bundle", NULL, false},
     {"sandbox", NULL, false},
@@ -185,6 +198,23 @@ static int finish_key(const struct load *load, struct manifest_action *action,
     return 0;
 }
 
+/* Either a request or the runtime echo, which cannot but be natural. */
+static int finish_kind(const struct load *load,
+    const struct manifest_action *action, const struct path *path)
+{
+    const bool has_request = action->request.method != NULL;
+    if (has_request != action->is_echo) {
+        if (action->is_echo && action->effect != EFFECT_NATURAL) {
+            const struct path at = path_member(path, "idempotency");
+            return load_refuse(load, &at, "echo actions are natural");
+        }
+        return 0;
+    }
+    const struct path at = path_member(path, "request");
+    return load_refuse(
+        load, &at, has_request ? "is not for echo actions" : "is required");
+}
+
 static int load_action(const struct load *load, struct manifest_action *action,
     struct json_value value, const struct path *path)
 {
@@ -197,6 +227,9 @@ static int load_action(const struct load *load, struct manifest_action *action,
     action->retry = load->manifest->retry;
     if (load_object(load, action, value, path, action_rules,
             ARRAY_LEN(action_rules)) != 0) {
+        return -1;
+    }
+    if (finish_kind(load, action, path) != 0) {
         return -1;
     }
     return finish_key(load, action, path);

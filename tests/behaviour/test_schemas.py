@@ -97,6 +97,8 @@ WRONG = [
     ("manifest", ACTION + "/idempotency", ...),
     ("manifest", ACTION + "/idempotency", "unsafe"),
     ("manifest", ACTION + "/runtime", "js"),
+    ("manifest", ACTION + "/runtime", "echo"),
+    ("manifest", ACTION + "/request", ...),
     ("manifest", ACTION + "/retry_on", [200]),
     ("manifest", ACTION + "/payload/pattern", "x"),
     ("manifest", ACTION + "/request/headers/Host", "x"),

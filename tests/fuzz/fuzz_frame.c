@@ -40,6 +40,7 @@ static void read_job(struct span content)
 static void read_frame(const struct frame *frame)
 {
     struct frame_setup setup;
+    struct frame_echo echo;
     struct run_result result;
     uint32_t index = 0;
     if (frame->type == FRAME_JOB) {
@@ -48,6 +49,9 @@ static void read_frame(const struct frame *frame)
                frame_get_setup(frame->content, &setup) == 0) {
         require_within(setup.private_allow, frame->content);
         require_within(setup.ca_file, frame->content);
+    } else if (frame->type == FRAME_ECHO &&
+               frame_get_echo(frame->content, &echo) == 0) {
+        require_within(echo.body, frame->content);
     } else if (frame->type == FRAME_RESULT &&
                frame_get_result(frame->content, &index, &result) == 0) {
         require_within(result.headers, frame->content);

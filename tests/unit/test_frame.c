@@ -76,6 +76,31 @@ static void job_survives_the_way(void **state)
     buf_fini(&buf);
 }
 
+static void echo_survives_the_way(void **state)
+{
+    (void)state;
+    const struct call call = {
+        .is_echo = true, .method = "", .body = SPAN_LIT("[1]")};
+    struct run_job job = {
+        .id = 5, .call = &call, .timeout_ms = 1, .max_result_bytes = 3};
+    struct buf buf;
+    struct frame_echo echo;
+    buf_init(&buf, FRAME_MAX);
+    assert_int_equal(frame_put_job(&buf, 7, &job), 0);
+    const struct span content = whole_content(&buf, FRAME_ECHO);
+    assert_int_equal(frame_get_echo(content, &echo), 0);
+    assert_int_equal(echo.index, 7);
+    assert_int_equal(echo.id, 5);
+    assert_span(echo.body, "[1]");
+    for (size_t len = 0; len < content.len; len++) {
+        const struct span cut = {.ptr = content.ptr, .len = len};
+        assert_int_equal(frame_get_echo(cut, &echo), -1);
+    }
+    job.max_result_bytes = 2;
+    assert_int_equal(frame_put_job(&buf, 7, &job), -1);
+    buf_fini(&buf);
+}
+
 static void result_survives_the_way(void **state)
 {
     (void)state;
@@ -245,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(job_survives_the_way),
+        cmocka_unit_test(echo_survives_the_way),
         cmocka_unit_test(result_survives_the_way),
         cmocka_unit_test(setup_and_ready_survive_the_way),
         cmocka_unit_test(frames_are_taken_one_by_one),

@@ -303,6 +303,30 @@ static void same_record_gives_same_bytes(void **state)
     fini(&b);
 }
 
+static void an_echo_is_the_payload_as_it_stands(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"manifest\":1,\"name\":\"c\",\"version\":\"1\","
+        "\"base_url\":\"http://h\",\"actions\":{\"a\":{"
+        "\"idempotency\":\"natural\",\"runtime\":\"echo\"}}}";
+    struct fault fault = FAULT_INIT;
+    struct manifest *manifest = manifest_load(span_of(text), &fault);
+    assert_non_null(manifest);
+    const struct record record = {
+        .payload = {.type = JSON_OBJECT, .raw = SPAN_LIT("{ \"a\": 1e2 }")}};
+    struct buf storage;
+    struct call call;
+    buf_init(&storage, 4096);
+    assert_int_equal(action_render(manifest_find(manifest, "a"), &record,
+                         &storage, &call, &fault),
+        0);
+    assert_true(call.is_echo);
+    assert_true(span_is(call.body, "{ \"a\": 1e2 }"));
+    buf_fini(&storage);
+    manifest_free(manifest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +335,7 @@ int main(void)
         cmocka_unit_test(content_type_follows_the_body),
         cmocka_unit_test(big_values_are_refused),
         cmocka_unit_test(same_record_gives_same_bytes),
+        cmocka_unit_test(an_echo_is_the_payload_as_it_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -393,6 +393,27 @@ static void a_request_on_a_dead_connection_is_not_repeated(void **state)
     assert_int_equal(*request_count, before + 2);
 }
 
+static void an_echo_comes_back_and_reaches_nobody(void **state)
+{
+    (void)state;
+    const unsigned before = *request_count;
+    const struct call call = {
+        .is_echo = true, .method = "", .body = SPAN_LIT("{\"a\":[1,2]}")};
+    const struct run_job job = {.id = 0,
+        .tenant = "echo",
+        .call = &call,
+        .timeout_ms = 60000,
+        .max_result_bytes = 1 << 20};
+    struct err err = ERR_INIT;
+    driver_expect(&driver, 1);
+    assert_int_equal(run_start(driver.run, &job, &err), 0);
+    driver_await(&driver);
+    assert_int_equal(driver.answers[0].result.end, CALL_ANSWERED);
+    assert_int_equal(driver.answers[0].result.http_status, 200);
+    assert_string_equal(buf_str(&driver.answers[0].body), "{\"a\":[1,2]}");
+    assert_int_equal(*request_count, before);
+}
+
 static void many_calls_of_several_tenants_all_end(void **state)
 {
     (void)state;
@@ -534,6 +555,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_large_body_is_cut_and_still_an_answer),
         cmocka_unit_test(a_redirect_is_not_followed),
         cmocka_unit_test(a_request_on_a_dead_connection_is_not_repeated),
+        cmocka_unit_test(an_echo_comes_back_and_reaches_nobody),
         cmocka_unit_test(many_calls_of_several_tenants_all_end),
         cmocka_unit_test(calls_of_a_killed_runner_are_lost_and_it_comes_back),
         cmocka_unit_test(the_keepers_death_loses_what_runs),

@@ -66,6 +66,19 @@ static bool is_within(int64_t value, int64_t least, int64_t most)
     return value >= least && value <= most;
 }
 
+static int put_echo(struct buf *buf, uint32_t index, const struct run_job *job)
+{
+    /* The body comes back, so it is capped as a result is. */
+    if (job->call->body.len > job->max_result_bytes) {
+        return -1;
+    }
+    const size_t start = begin(buf, FRAME_ECHO);
+    put_u32(buf, index);
+    put_u64(buf, job->id);
+    put_text(buf, job->call->body);
+    return end(buf, start);
+}
+
 int frame_put_job(struct buf *buf, uint32_t index, const struct run_job *job)
 {
     const struct call *call = job->call;
@@ -74,6 +87,9 @@ int frame_put_job(struct buf *buf, uint32_t index, const struct run_job *job)
         call->url.len > CALL_MAX_URL || job->max_result_bytes > FRAME_MAX ||
         !is_within(job->timeout_ms, 1, FRAME_MAX_TIMEOUT_MS)) {
         return -1;
+    }
+    if (call->is_echo) {
+        return put_echo(buf, index, job);
     }
     const size_t start = begin(buf, FRAME_JOB);
     put_u32(buf, index);
@@ -250,6 +266,15 @@ int frame_get_job(struct span content, struct frame_job *job)
         !is_within(job->timeout_ms, 1, FRAME_MAX_TIMEOUT_MS)) {
         return -1;
     }
+    return finish(&reader);
+}
+
+int frame_get_echo(struct span content, struct frame_echo *echo)
+{
+    struct reader reader = {.rest = content};
+    echo->index = get_u32(&reader);
+    echo->id = get_u64(&reader);
+    echo->body = get_text(&reader);
     return finish(&reader);
 }
 

@@ -7,7 +7,7 @@
  * ends are the same build on the same machine. Each reader checks every
  * length; a frame that does not add up ends the connection.
  *
- *   worker -> runner   SETUP (once), JOB ...
+ *   worker -> runner   SETUP (once), JOB and ECHO ...
  *   runner -> worker   READY (once), RESULT ...
  *
  * No I/O here. Nothing below allocates except the buffer that is put into.
@@ -29,6 +29,7 @@ enum frame_type {
     FRAME_JOB,
     FRAME_READY,
     FRAME_RESULT,
+    FRAME_ECHO,
     FRAME_TYPE_COUNT
 };
 
@@ -64,6 +65,13 @@ struct frame_job {
     } egress[FRAME_MAX_EGRESS];
 };
 
+/* A job that is answered with its own body. */
+struct frame_echo {
+    uint32_t index;
+    uint64_t id;
+    struct span body;
+};
+
 /*
  * Takes the first frame of bytes. 1: found, *used is its size; 0: not whole
  * yet, *used is the size it will have, or 0 while that is unknown; -1: not a
@@ -75,7 +83,8 @@ int frame_next(struct span bytes, struct frame *frame, size_t *used);
  * (then -1). */
 int frame_put_setup(
     struct buf *buf, const struct frame_setup *setup) MUST_CHECK;
-/* -1 also for a job that is larger than a frame may be. */
+/* A JOB or, for an echo, an ECHO. -1 also for a job that is larger than a frame
+ * may be. */
 int frame_put_job(
     struct buf *buf, uint32_t index, const struct run_job *job) MUST_CHECK;
 int frame_put_ready(struct buf *buf) MUST_CHECK;
@@ -87,6 +96,7 @@ int frame_put_result(struct buf *buf, uint32_t index,
  * terminated. */
 int frame_get_setup(struct span content, struct frame_setup *setup) MUST_CHECK;
 int frame_get_job(struct span content, struct frame_job *job) MUST_CHECK;
+int frame_get_echo(struct span content, struct frame_echo *echo) MUST_CHECK;
 int frame_get_result(
     struct span content, uint32_t *index, struct run_result *result) MUST_CHECK;
 

@@ -168,6 +168,24 @@ static void on_job(struct runner *runner, struct span content)
     http_client_start(runner->client, &job);
 }
 
+/* There and back, and nothing else: the price of the channel itself. */
+static void on_echo(struct runner *runner, struct span content)
+{
+    struct frame_echo echo;
+    if (frame_get_echo(content, &echo) != 0) {
+        fail(runner, "a malformed echo frame");
+        return;
+    }
+    const struct run_result result = {
+        .id = echo.id,
+        .end = CALL_ANSWERED,
+        .http_status = 200,
+        .body = echo.body,
+        .body_bytes = (int64_t)echo.body.len,
+    };
+    on_done(runner, echo.index, &result);
+}
+
 static void take_frames(struct runner *runner)
 {
     size_t at = 0;
@@ -187,6 +205,8 @@ static void take_frames(struct runner *runner)
             on_setup(runner, frame.content);
         } else if (frame.type == FRAME_JOB) {
             on_job(runner, frame.content);
+        } else if (frame.type == FRAME_ECHO) {
+            on_echo(runner, frame.content);
         } else {
             fail(runner, "a frame of the wrong type");
         }
