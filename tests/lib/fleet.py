@@ -51,6 +51,7 @@ class Fleet:
         self.cluster = cluster
         self.space = space
         self.folder = pathlib.Path(folder)
+        self.partitions = partitions
         self.settings = settings or {}
         self.programs = {}
         cluster.create_space(space, partitions)

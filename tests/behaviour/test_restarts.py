@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kafka and Postgres restart with work in flight, in order and after a crash.
+
+On a cluster of its own. Nothing of ours is restarted: the programs come back
+by themselves."""
+
+import contextlib
+import pathlib
+
+import pytest
+
+from lib import invariants
+from lib.api import Api, add_connector, check_problem, echo_action, new_key
+from lib.load import Load, make_house
+from lib.wait import wait_for
+
+COUNT = 120
+DELAY_MS = 1500
+GROWTH_MIB = 64
+
+
+@pytest.fixture(scope="module")
+def house(fleets, clusters, double):
+    return make_house(fleets, double, on=clusters(), producers=1, workers=2,
+                      schedulers=2)
+
+
+@pytest.fixture
+def load(house, double):
+    for program in house.programs.values():
+        house.wait_ready(program, 120)
+    made = Load(house, double)
+    made.script({"delay_ms": DELAY_MS})
+    made.publish(COUNT)
+    made.wait_called(COUNT // 3)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def same_programs(house):
+    """No program may end, whatever happens around it."""
+    before = {name: one.pid for name, one in house.programs.items()}
+    yield
+    assert all(one.is_running() for one in house.programs.values())
+    assert before == {name: one.pid for name, one in house.programs.items()}
+
+
+@contextlib.contextmanager
+def kafka_away(house, hard):
+    house.cluster.stop_kafka(hard)
+    try:
+        yield
+    finally:
+        house.cluster.start_kafka()
+
+
+@contextlib.contextmanager
+def postgres_away(house, hard):
+    house.cluster.stop_postgres(hard)
+    try:
+        yield
+    finally:
+        house.cluster.start_postgres()
+
+
+HOW = pytest.mark.parametrize("hard", [False, True],
+                              ids=["in_order", "crash"])
+
+
+@HOW
+def test_kafka_restarts(house, load, hard):
+    """What is claimed runs on meanwhile, so nothing becomes unknown."""
+    load.refuse_once()
+    with kafka_away(house, hard):
+        pass
+    load.publish(COUNT // 3)
+    invariants.check(load, deadline=150)
+
+
+@HOW
+def test_postgres_restarts(house, load, hard):
+    with postgres_away(house, hard):
+        pass
+    invariants.check_offsets(load)
+    load.publish(COUNT // 3)
+    invariants.check(load, unknown=True, deadline=150)
+
+
+def restarts(house):
+    """{worker: how often it started over}"""
+    return {name: house[name].text().count("identity_lost")
+            for name in ("worker-0", "worker-1")}
+
+
+def wait_restarted(house, before):
+    wait_for(lambda: all(count > before[name]
+                         for name, count in restarts(house).items()),
+             "both workers give up what they had")
+
+
+def test_postgres_is_away_for_longer_than_a_lease(house, load):
+    """Nobody could say what became of the calls; still none happens twice."""
+    said = restarts(house)
+    with postgres_away(house, True):
+        load.publish(COUNT // 3)
+        wait_restarted(house, said)
+    invariants.check(load, unknown=True, deadline=150)
+
+
+def resident_mib(program):
+    for line in pathlib.Path(f"/proc/{program.pid}/status").read_text(
+            ).splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError(f"{program.name} has no VmRSS")
+
+
+@pytest.mark.case("KFK-08")
+def test_kfk_08_broker_away(house, load, tenant):
+    """Outcomes wait in Postgres; the door says 503 and loses nothing."""
+    add_connector(house, "echo", {"post": echo_action()},
+                  base_url=load.double.url, egress=[load.double.address])
+    api = Api(house.url("producer-0"), new_key(house, tenant)[1])
+    body = {"connector": "echo", "action": "post", "payload": {}}
+    before = {one.name: resident_mib(one) for one in house.programs.values()}
+    wait_for(lambda: count(house, "action", load) == COUNT, "all are claimed")
+    assert api.post({**body, "idempotency_key": "before"}).status_code == 202
+    with kafka_away(house, True):
+        for number in range(5):
+            answer = api.post({**body, "idempotency_key": f"away-{number}"})
+            check_problem(answer, 503, "UNAVAILABLE")
+            assert int(answer.headers["retry-after"]) >= 1
+        wait_for(lambda: count(house, "outcome", load) == COUNT,
+                 "outcomes in Postgres")
+    house.wait_ready(house["producer-0"], 120)
+    found = house.wait_for_outcomes(1, tenant, 120)
+    assert [out["idempotency_key"] for out in found] == ["before"]
+    invariants.check(load, deadline=150)
+    after = {one.name: resident_mib(one) for one in house.programs.values()}
+    grown = {name: after[name] - before[name] for name in before}
+    assert max(grown.values()) < GROWTH_MIB, grown
+
+
+def count(house, table, load):
+    return house.sql(f"select count(*) from {table} where tenant = any (%s)",
+                     (load.tenants,))[0][0]
+
+
+@pytest.mark.case("PGO-11")
+def test_pgo_11_read_only(house, load, tenant):
+    """A primary that may not write any more, as after a failover."""
+    add_connector(house, "echo", {"post": echo_action()}, version="1.1.0",
+                  base_url=load.double.url, egress=[load.double.address])
+    api = Api(house.url("producer-0"), new_key(house, tenant)[1])
+    body = {"connector": "echo", "action": "post", "payload": {}}
+    said = restarts(house)
+    read_only(house, "on")
+    try:
+        load.publish(COUNT // 3)
+        answer = wait_for(lambda: refused(
+            api.post({**body, "idempotency_key": "read-only"})), "a 503")
+        check_problem(answer, 503, "UNAVAILABLE")
+        wait_restarted(house, said)
+        claimed = count(house, "action", load)
+        assert load.called() <= claimed, "a call without a row before it"
+    finally:
+        read_only(house, "off")
+    invariants.check(load, unknown=True, deadline=150)
+    house.wait_ready(house["producer-0"], 120)
+    answer = wait_for(lambda: accepted(
+        api.post({**body, "idempotency_key": "read-only"})), "accepted")
+    assert len(house.wait_for_outcomes(1, tenant)) == 1
+
+
+def refused(answer):
+    return answer if answer.status_code == 503 else None
+
+
+def accepted(answer):
+    return answer if answer.status_code in (200, 202) else None
+
+
+def read_only(house, value):
+    """For all sessions, those that are open too."""
+    house.sql(f"alter system set default_transaction_read_only = {value}")
+    house.sql("select pg_reload_conf()")
