@@ -75,6 +75,8 @@ PROGRAMS := $(BIN)/actionist $(BIN)/actionist-producer \
 	$(BIN)/actionist-worker $(BIN)/actionist-runner \
 	$(BIN)/actionist-scheduler $(BIN)/provider-double
 UNITS    := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT_SRC))
+# Kills a program at a chosen call; loaded in front of it by `make fault`.
+CRASHLIB := $(BUILD)/lib/libactionist-crash.so
 FUZZERS  := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ_SRC))
 
 .DELETE_ON_ERROR:
@@ -152,6 +154,10 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(ROOMS) $(LIBRARY)
 	$(CC) $(LINKING) -fsanitize=fuzzer -o $@ $< $(ROOMS) $(LIBRARY) \
 		$(PKG_LIBS)
 
+$(CRASHLIB): tests/fault/libcrash.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -fPIC -U_FORTIFY_SOURCE -shared -o $@ $<
+
 install-tools:
 	@deploy/dev/install
 
@@ -169,6 +175,9 @@ test: install-tools ## everything that CI runs
 
 cases: install-tools ## the numbered black-box cases
 	@tests/run-all --cases
+
+fault: install-tools programs $(CRASHLIB) ## crash at every call (FAULT="--quick")
+	@tests/fault/crash $(FAULT)
 
 lint: install-tools ## formatting, clang, clang-tidy, cppcheck, house rules
 	@tests/lint

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The actions that are under way when a program is killed, what the provider
+plays to each, and what may have become of it."""
+
+import dataclasses
+import json
+
+CONNECTOR = "crash"
+EFFECTS = ("natural", "keyed", "unsafe")
+# "start" ends as success, but the program dies while it comes up.
+ENDINGS = ("success", "retry", "permanent", "timeout", "start")
+STEPS = {
+    "success": [{}],
+    "retry": [{"status": 503, "headers": [["Retry-After", "1"]]}, {}],
+    "permanent": [{"status": 422}],
+    "timeout": [{"never": True}],
+    "start": [{}],
+}
+STATUS = {"success": "succeeded", "retry": "succeeded", "start": "succeeded",
+          "permanent": "failed", "timeout": "indeterminate"}
+CALL_MS = 10000
+SHORT_CALL_MS = 400
+# Whose calls are counted: which program it belongs to.
+ROLES = {"worker": "worker", "keeper": "worker", "spawn": "worker",
+         "scheduler": "scheduler"}
+CRASH_PROGRAM = {"worker": "actionist-worker", "keeper": "keeper",
+                 "spawn": "spawn", "scheduler": "actionist-scheduler"}
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Case:
+    """One kind of action, with one of the programs to be killed."""
+    role: str
+    effect: str
+    ending: str
+
+    @property
+    def action(self):
+        return f"{self.effect}-{self.ending}"
+
+    def __str__(self):
+        return f"{self.role} {self.effect} {self.ending}"
+
+
+def all_cases(roles):
+    return [Case(role, effect, ending) for role in roles
+            for effect in EFFECTS for ending in ENDINGS]
+
+
+def manifest(double):
+    """One action for each class and ending."""
+    def action(effect, ending):
+        is_slow = ending == "timeout"
+        made = {"idempotency": effect,
+                "timeout_ms": SHORT_CALL_MS if is_slow else CALL_MS,
+                "retry": {"max_attempts": 2 if is_slow else 50,
+                          "base_ms": 50, "max_ms": 200},
+                "request": {"method": "POST",
+                            "path": f"/{ending}/{effect}/{{{{payload.key}}}}",
+                            "json": "{{payload}}"}}
+        if effect == "keyed":
+            made["key"] = {"header": "Idempotency-Key", "retention_s": 86400}
+        return made
+
+    return json.dumps({
+        "manifest": 1, "name": CONNECTOR, "version": "1.0.0",
+        "base_url": double.url, "egress": [double.address],
+        "actions": {f"{effect}-{ending}": action(effect, ending)
+                    for effect in EFFECTS for ending in ENDINGS}})
+
+
+def script(double):
+    """What the provider plays; each action has a path of its own."""
+    double.scripts([
+        {"path": f"/{ending}/{effect}/*", "steps": STEPS[ending],
+         **({"dedup_header": "Idempotency-Key"} if effect == "keyed" else {})}
+        for effect in EFFECTS for ending in ENDINGS])
+
+
+def check(case, out, effects, has_crashed):
+    """One outcome against what the provider saw."""
+    seen = f"it ended as {out}, the provider saw {effects}"
+    allowed = {STATUS[case.ending]}
+    if has_crashed and case.effect == "unsafe" and case.role != "scheduler":
+        allowed.add("indeterminate")
+    assert out["status"] in allowed, seen
+    calls = sum(one["calls"] for one in effects)
+    applied = sum(one["applied"] for one in effects)
+    assert sum(one["mismatches"] for one in effects) == 0, seen
+    if case.effect == "unsafe":
+        # What was refused with a Retry-After was not carried out.
+        refusals = 1 if case.ending == "retry" else 0
+        assert applied <= 1 and calls <= 1 + refusals, seen
+    if case.effect == "keyed":
+        assert {one["key"] for one in effects} == {out["id"]}, seen
+        assert applied <= 1, seen
+    if out["status"] == "succeeded":
+        assert applied >= 1, seen
+    elif out["status"] == "failed":
+        assert applied == 0 and calls >= 1, seen
+    else:
+        assert out["error"]["class"] == "unknown", seen

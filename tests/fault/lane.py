@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One fleet on which one crash after the other is tried."""
+
+import json
+import uuid
+
+import psycopg
+from confluent_kafka import Consumer, TopicPartition
+
+from cases import CONNECTOR, CRASH_PROGRAM, ROLES, check, manifest
+from counters import is_ready
+from lib.fleet import Fleet
+from lib.programs import ROOT
+from lib.wait import wait_for
+from local.cluster import new_space_name
+from page import Page
+
+LIBRARY = ROOT / "build" / "release" / "lib" / "libactionist-crash.so"
+PARTITIONS = 2
+READY_S = 60
+DONE_S = 90
+
+
+class Lane:
+    """A worker and a scheduler, and eyes of our own on what they do."""
+
+    def __init__(self, cluster, double, folder, counters):
+        space = new_space_name()
+        self.folder = folder / space
+        self.folder.mkdir()
+        self.double = double
+        self.counters = counters
+        self.page = None
+        self.role = None
+        self.outcomes = {}  # tenant: [outcome, ...]; a tenant an action
+        self.published = 0
+        self.fleet = Fleet(cluster, space, self.folder, PARTITIONS, {
+            "worker": {"egress.private_allow": double.address,
+                       "run.idle_s": 1,
+                       # One that comes back need not wait for its own death.
+                       "kafka.group.instance.id": "crash"}})
+        self.fleet.ctl("connector", "add", "-", stdin=manifest(double))
+        self.fleet.start(0, 1, 1)
+        self.db = psycopg.connect(
+            cluster.conninfo("superuser", space), autocommit=True,
+            options="-c search_path=actionist")
+        self.reader = self._consumer("look-" + uuid.uuid4().hex)
+        self.reader.assign([TopicPartition(f"{space}.outcomes", n, 0)
+                            for n in range(PARTITIONS)])
+        self.group = self._consumer(f"{space}.worker")
+
+    def _consumer(self, group):
+        return Consumer({
+            **self.fleet.kafka.settings, "group.id": group,
+            "enable.auto.commit": False, "auto.offset.reset": "error",
+            "isolation.level": "read_committed", "fetch.wait.max.ms": 50})
+
+    def close(self):
+        self.reader.close()
+        self.group.close()
+        self.db.close()
+        self.fleet.stop()
+
+    # -- programs --------------------------------------------------------------
+
+    @property
+    def program(self):
+        """The program that is killed."""
+        return self.fleet[f"{ROLES[self.role]}-0"]
+
+    def _start(self, crash_at=None):
+        """Starts it with a new page; armed at once if told where to die."""
+        program = self.program
+        if self.page is not None:
+            self.page.close()
+        self.page = Page(self.folder / f"page-{uuid.uuid4().hex}")
+        if crash_at is not None:
+            self.page.arm(crash_at)
+        program.env = {
+            **self.fleet.env, "LD_PRELOAD": str(LIBRARY),
+            "ACTIONIST_CRASH_PROGRAM": CRASH_PROGRAM[self.role],
+            "ACTIONIST_CRASH_PAGE": str(self.page.path)}
+        program.start()
+
+    def _wait_ready(self, program):
+        def probe():
+            assert program.is_running(), (
+                f"{program.name} ended with {program.child.returncode}:\n"
+                + "\n".join(program.text().splitlines()[-15:]))
+            return is_ready(program)
+
+        wait_for(probe, f"{program.name} ready", READY_S)
+
+    def _recover(self):
+        """Starts what is down; all is ready after."""
+        if not self.program.is_running():
+            self._start()
+        for program in self.fleet.programs.values():
+            self._wait_ready(program)
+
+    def _prepare(self, role):
+        """The program of the role is up and may be armed."""
+        if role != self.role or self.page.reached > 0:
+            self.role = role
+            if self.program.is_running():
+                self.program.kill()
+        self._recover()
+
+    # -- one point -------------------------------------------------------------
+
+    def run(self, case, crash_at):
+        """Publishes one action, lets the program die at that call (0: never)
+        and checks what became of it. Returns (calls counted, call it died at
+        or None, names of the calls)."""
+        self._prepare(case.role)
+        tenant = f"t-{uuid.uuid4().hex[:16]}"
+        if case.ending == "start":
+            self.program.kill()
+            where = self._publish(case, tenant)
+            if case.role == "scheduler":
+                wait_for(lambda: self._rows("outcome", tenant), "its end")
+            self._start(crash_at)
+        else:
+            self.page.arm(crash_at)
+            where = self._publish(case, tenant)
+        wait_for(lambda: self.page.is_dead or self._is_done(tenant, where),
+                 "an end or a death", DONE_S)
+        died_at = self.page.died_at
+        reached = self.page.reached
+        trace = self.page.trace()
+        self.page.disarm()
+        if died_at and case.role != "spawn":
+            self.program.wait_exit(READY_S)
+            self._check_claimed(tenant, where)
+        self._recover()
+        wait_for(lambda: self._is_done(tenant, where), "the end", DONE_S)
+        self._check(case, tenant, died_at is not None)
+        for program in self.fleet.programs.values():
+            self.counters.look(program)
+        return reached, died_at, trace
+
+    def _publish(self, case, tenant):
+        """Its (partition, offset)."""
+        self.published += 1
+        message = self.fleet.publish({
+            "spec": "actionist/1", "tenant": tenant, "connector": CONNECTOR,
+            "action": case.action, "idempotency_key": tenant,
+            "payload": {"key": tenant}})
+        return message.partition(), message.offset()
+
+    def _rows(self, table, tenant):
+        return self.db.execute(
+            f"select count(*) from {table} where tenant = %s",
+            (tenant,)).fetchone()[0]
+
+    def _is_done(self, tenant, where):
+        """It is published, its offset committed, the relay's state saved."""
+        self._read()
+        if tenant not in self.outcomes or self._committed(where[0]) <= where[1]:
+            return False
+        return self.db.execute(
+            "select not exists (select 1 from live where tenant = %(t)s)"
+            " and not exists (select 1 from waiting where tenant = %(t)s)"
+            " and (select low from relay_checkpoint where shard = 0) >="
+            " (select max(seq) from outcome where tenant = %(t)s)",
+            {"t": tenant}).fetchone()[0]
+
+    def _read(self):
+        """What a read_committed reader has seen from offset 0 to here."""
+        for message in self.reader.consume(100, 0.05):
+            assert message.error() is None, message.error()
+            out = json.loads(message.value())
+            self.outcomes.setdefault(out["tenant"], []).append(out)
+
+    def _committed(self, partition):
+        topic = f"{self.fleet.space}.actions"
+        return self.group.committed(
+            [TopicPartition(topic, partition)], 30)[0].offset
+
+    def _check_claimed(self, tenant, where):
+        """No offset is committed ahead of its claim."""
+        if self._committed(where[0]) > where[1]:
+            assert self._rows("action", tenant), "committed, never claimed"
+
+    def _check(self, case, tenant, has_crashed):
+        found = self.outcomes[tenant]
+        assert len(found) == 1, f"{len(found)} outcomes: {found}"
+        path = f"/{case.ending}/{case.effect}/{tenant}"
+        check(case, found[0], self.double.effects(path), has_crashed)
+
+    # -- the end ---------------------------------------------------------------
+
+    def check_all(self):
+        """All of the lane once more, by new eyes from offset 0."""
+        found = self.fleet.outcomes()
+        tenants = {out["tenant"] for out in found}
+        assert len(found) == len(tenants) == self.published, (
+            f"{self.published} published, {len(found)} outcomes of "
+            f"{len(tenants)} actions")
+        for table in ("live", "waiting"):
+            left = self.fleet.sql(f"select id from {table}")
+            assert not left, f"left in {table}: {left}"
+        said = json.loads(self.fleet.ctl("verify", "--full", "--json").stdout)
+        assert said["violations"] == 0, said
