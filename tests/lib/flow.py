@@ -57,16 +57,25 @@ def ended(house, tenant):
                      (tenant,))[0][0]
 
 
-def attempts(house, action_id):
-    """The ledger's notes of attempts that were not the last, in order."""
-    return [json.loads(bytes(detail)) for (detail,) in house.sql(
-        "select detail from ledger where id = %s and kind = 1"
-        " order by attempt_no", (action_id,))]
-
-
 def requests_by_path(double, prefix):
     """{path: [request, ...]} in order of arrival."""
     found = {}
     for one in double.requests(f"{prefix}*"):
         found.setdefault(one["path"], []).append(one)
     return found
+
+
+def ends(house):
+    """{partition: next offset} of the actions topic."""
+    found = {number: 0 for number in range(house.partitions)}
+    for record in house.kafka.read_all("actions", committed=False):
+        found[record.partition] = max(found[record.partition],
+                                      record.offset + 1)
+    return found
+
+
+def is_consumed(house):
+    """Whether the workers have committed all of the actions topic."""
+    committed = house.kafka.committed_offsets(f"{house.space}.worker")
+    return all(committed[number] >= end
+               for number, end in ends(house).items() if end > 0)
