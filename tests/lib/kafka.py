@@ -52,6 +52,7 @@ class KafkaView:
         if self._producer is None:
             self._producer = Producer({**self.settings, "linger.ms": 2,
                                        "partitioner": "murmur2_random",
+                                       "message.max.bytes": 2 << 20,
                                        "enable.idempotence": True})
         failed = []
         done = []
