@@ -176,7 +176,7 @@ test: install-tools ## everything that CI runs
 cases: install-tools ## the numbered black-box cases
 	@tests/run-all --cases
 
-fault: install-tools programs $(CRASHLIB) ## crash at every call (FAULT="--quick")
+fault: install-tools programs $(CRASHLIB) ## die at every call (FAULT="--quick")
 	@tests/fault/crash $(FAULT)
 
 lint: install-tools ## formatting, clang, clang-tidy, cppcheck, house rules

@@ -68,14 +68,14 @@ class Lane:
         """The program that is killed."""
         return self.fleet[f"{ROLES[self.role]}-0"]
 
-    def _start(self, crash_at=None):
+    def _start(self, at=None):
         """Starts it with a new page; armed at once if told where to die."""
         program = self.program
         if self.page is not None:
             self.page.close()
         self.page = Page(self.folder / f"page-{uuid.uuid4().hex}")
-        if crash_at is not None:
-            self.page.arm(crash_at)
+        if at is not None:
+            self.page.arm(*at)
         program.env = {
             **self.fleet.env, "LD_PRELOAD": str(LIBRARY),
             "ACTIONIST_CRASH_PROGRAM": CRASH_PROGRAM[self.role],
@@ -108,10 +108,10 @@ class Lane:
 
     # -- one point -------------------------------------------------------------
 
-    def run(self, case, crash_at):
-        """Publishes one action, lets the program die at that call (0: never)
-        and checks what became of it. Returns (calls counted, call it died at
-        or None, names of the calls)."""
+    def run(self, case, place, number):
+        """Publishes one action, lets the program die at the numbered call of
+        a place (None: nowhere) and checks what became of it. Returns
+        ({place: calls}, place it died at or None)."""
         self._prepare(case.role)
         tenant = f"t-{uuid.uuid4().hex[:16]}"
         if case.ending == "start":
@@ -119,16 +119,15 @@ class Lane:
             where = self._publish(case, tenant)
             if case.role == "scheduler":
                 wait_for(lambda: self._rows("outcome", tenant), "its end")
-            self._start(crash_at)
+            self._start((place, number))
         else:
-            self.page.arm(crash_at)
+            self.page.arm(place, number)
             where = self._publish(case, tenant)
         wait_for(lambda: self.page.is_dead or self._is_done(tenant, where),
                  "an end or a death", DONE_S)
         died_at = self.page.died_at
-        reached = self.page.reached
-        trace = self.page.trace()
         self.page.disarm()
+        places = self.page.places()
         if died_at and case.role != "spawn":
             self.program.wait_exit(READY_S)
             self._check_claimed(tenant, where)
@@ -137,7 +136,7 @@ class Lane:
         self._check(case, tenant, died_at is not None)
         for program in self.fleet.programs.values():
             self.counters.look(program)
-        return reached, died_at, trace
+        return places, died_at
 
     def _publish(self, case, tenant):
         """Its (partition, offset)."""

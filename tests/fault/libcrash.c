@@ -9,18 +9,20 @@
  *                            its exec), actionist-scheduler, ...
  *   ACTIONIST_CRASH_AT       the call to die at, counted from the start
  *   ACTIONIST_CRASH_PAGE     a file of sizeof(struct page) bytes, shared with
- *                            the harness, which arms it, and reads from it
- *                            how far the process came
+ *                            the harness, which arms it, says where to die,
+ *                            and reads from it how far the process came
  *
  * A call counts just before it is made; what sends counts once more when it
  * has returned (".done"); what polls counts once it has found something, so
- * that idling does not count. Thread-safe; threads share one count.
+ * that idling does not count. Calls of libpq are told apart by the statement
+ * that their connection was given last. Thread-safe; threads share one count.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libpq-fe.h>
 #include <librdkafka/rdkafka.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -89,21 +91,32 @@ enum site {
         SITE_COUNT
 };
 
-enum { NAME_SIZE = 40, MAX_SITES = 64, MAX_TRACE = 1 << 16 };
+enum {
+    LABEL_SIZE = 40,
+    NAME_SIZE = 80,
+    MAX_PLACES = 256,
+    MAX_TRACE = 1 << 16,
+    MAX_CONNS = 32,
+};
 
-_Static_assert((int)SITE_COUNT <= (int)MAX_SITES, "page.py knows this layout");
-
-/* Shared with tests/fault/page.py. Outlives the process that is killed. */
+/* Shared with tests/fault/page.py. Outlives the process that is killed. A
+ * place is a site with the statement it was about, if any. */
 struct page {
-    atomic_uint is_armed; /* calls count while it is not 0 */
-    atomic_uint crash_at; /* the number of the call to die at; 0: none */
-    atomic_uint reached;  /* calls counted so far */
-    atomic_uint died;     /* 1 + site of the death; 0: alive */
-    uint32_t site_count;
-    uint32_t spare[3];
-    char names[MAX_SITES][NAME_SIZE];
-    atomic_uint counts[MAX_SITES];
-    uint8_t trace[MAX_TRACE]; /* the site of call n, for n up to here */
+    atomic_uint is_armed;       /* calls count while it is not 0 */
+    atomic_uint crash_at;       /* the number of the call to die at; 0: none */
+    atomic_uint reached;        /* calls counted so far */
+    atomic_uint died;           /* 1 + place of the death; 0: alive */
+    atomic_uint place_count;    /* those that were seen */
+    char crash_name[NAME_SIZE]; /* count calls of this place; empty: all */
+    char names[MAX_PLACES][NAME_SIZE];
+    uint32_t counts[MAX_PLACES];
+    uint8_t trace[MAX_TRACE]; /* the place of call n, for n up to here */
+};
+
+/* A connection of libpq and the statement that it was given last. */
+struct conn_label {
+    const PGconn *conn;
+    char text[LABEL_SIZE];
 };
 
 /* What a process is decides whether its calls count. */
@@ -114,6 +127,14 @@ static struct page own_page; /* when nobody shares one with us */
 static enum role role;
 static bool is_target;
 static char program[64]; /* ACTIONIST_CRASH_PROGRAM */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* page and labels */
+static struct conn_label labels[MAX_CONNS];
+
+static const char *const site_names[SITE_COUNT] = {
+#define NAME(id, name) [SITE_##id] = (name),
+    SITES(NAME)
+#undef NAME
+};
 
 static void set_role(enum role now, const char *name)
 {
@@ -136,19 +157,6 @@ static void map_page(const char *path)
     page = room;
 }
 
-static void fill_names(void)
-{
-    static const char *const names[] = {
-#define NAME(id, name) name,
-        SITES(NAME)
-#undef NAME
-    };
-    for (size_t i = 0; i < SITE_COUNT; i++) {
-        (void)snprintf(page->names[i], NAME_SIZE, "%s", names[i]);
-    }
-    page->site_count = SITE_COUNT;
-}
-
 __attribute__((constructor)) static void start(void)
 {
     const char *wanted = getenv("ACTIONIST_CRASH_PROGRAM");
@@ -165,29 +173,109 @@ __attribute__((constructor)) static void start(void)
         atomic_store(&page->crash_at, (unsigned)strtoul(at, NULL, 10));
         atomic_store(&page->is_armed, 1);
     }
-    fill_names();
     (void)snprintf(program, sizeof(program), "%s", wanted);
     const char *self = program_invocation_short_name;
     set_role(strcmp(self, "actionist-worker") == 0 ? ROLE_WORKER : ROLE_PROGRAM,
         self);
 }
 
-/* The n-th call: noted, and the end of the process if it is the one. Keeps
- * errno. */
-static void pass(enum site site)
+/* The index of a name, new or known; the last one stands for all that have
+ * no room. Under the lock. */
+static unsigned place_find(const char *name)
 {
+    const unsigned count = atomic_load(&page->place_count);
+    for (unsigned i = 0; i < count; i++) {
+        if (strcmp(page->names[i], name) == 0) {
+            return i;
+        }
+    }
+    if (count == MAX_PLACES) {
+        return MAX_PLACES - 1;
+    }
+    (void)snprintf(page->names[count], NAME_SIZE, "%s", name);
+    atomic_store(&page->place_count, count + 1);
+    return count;
+}
+
+/* Counts one call; true if it is the one to die at. Under the lock. */
+static bool count_call(unsigned place)
+{
+    const unsigned number = atomic_fetch_add(&page->reached, 1) + 1;
+    const unsigned of_place = ++page->counts[place];
+    if (number <= MAX_TRACE) {
+        page->trace[number - 1] = (uint8_t)place;
+    }
+    const unsigned wanted = atomic_load(&page->crash_at);
+    if (page->crash_name[0] == '\0') {
+        return number == wanted;
+    }
+    return of_place == wanted &&
+           strcmp(page->names[place], page->crash_name) == 0;
+}
+
+/* One call, and the end of the process if it is the one. Keeps errno. */
+static void pass_about(enum site site, const char *label)
+{
+    char name[NAME_SIZE];
     if (!is_target || atomic_load(&page->is_armed) == 0) {
         return;
     }
-    const unsigned number = atomic_fetch_add(&page->reached, 1) + 1;
-    atomic_fetch_add(&page->counts[site], 1);
-    if (number <= MAX_TRACE) {
-        page->trace[number - 1] = (uint8_t)site;
-    }
-    if (number == atomic_load(&page->crash_at)) {
-        atomic_store(&page->died, (unsigned)site + 1);
+    const int before = errno;
+    (void)snprintf(name, sizeof(name), "%s%s%s", site_names[site],
+        label[0] == '\0' ? "" : " ", label);
+    (void)pthread_mutex_lock(&lock);
+    const unsigned place = place_find(name);
+    if (count_call(place)) {
+        atomic_store(&page->died, place + 1);
         (void)kill(getpid(), SIGKILL);
     }
+    (void)pthread_mutex_unlock(&lock);
+    errno = before;
+}
+
+static void pass(enum site site)
+{
+    pass_about(site, "");
+}
+
+/* The place of a connection in `labels`, or NULL if there is no room. Under
+ * the lock. */
+static struct conn_label *label_find(const PGconn *conn)
+{
+    struct conn_label *spare = NULL;
+    for (size_t i = 0; i < MAX_CONNS; i++) {
+        if (labels[i].conn == conn) {
+            return &labels[i];
+        }
+        if (labels[i].conn == NULL && spare == NULL) {
+            spare = &labels[i];
+        }
+    }
+    return spare;
+}
+
+/* Notes what a connection is about; NULL forgets the connection. */
+static void label_set(const PGconn *conn, const char *text)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct conn_label *label = label_find(conn);
+    if (label != NULL) {
+        label->conn = text == NULL ? NULL : conn;
+        (void)snprintf(label->text, LABEL_SIZE, "%s", text == NULL ? "" : text);
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void pass_conn(enum site site, const PGconn *conn)
+{
+    char text[LABEL_SIZE] = "";
+    (void)pthread_mutex_lock(&lock);
+    const struct conn_label *label = label_find(conn);
+    if (label != NULL && label->conn == conn) {
+        (void)snprintf(text, sizeof(text), "%s", label->text);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    pass_about(site, text);
 }
 
 static void pass_if(bool is_counted, enum site site)
@@ -301,15 +389,62 @@ WRAP(int, PQsendQueryParams,
         const char *const *values, const int *sizes, const int *formats,
         int format),
     (db, text, count, types, values, sizes, formats, format))
-WRAP(int, PQsendQueryPrepared,
-    (PGconn * db, const char *name, int count, const char *const *values,
-        const int *sizes, const int *formats, int format),
-    (db, name, count, values, sizes, formats, format))
-WRAP(int, PQpipelineSync, (PGconn * db), (db))
-WRAP_BOTH(int, PQflush, PQflush_done, (PGconn * db), (db))
-WRAP(int, PQconsumeInput, (PGconn * db), (db))
-WRAP_FOUND(result_ptr, PQgetResult, NULL, (PGconn * db), (db))
-WRAP_VOID(PQfinish, (PGconn * db), (db))
+
+/* clang-format on */
+
+int PQsendQueryPrepared(PGconn *db, const char *name, int count,
+    const char *const *values, const int *sizes, const int *formats, int format)
+{
+    REAL(PQsendQueryPrepared);
+    if (name[0] != '_') {
+        label_set(db, name); /* BEGIN and COMMIT say nothing by themselves */
+    }
+    pass_about(SITE_PQsendQueryPrepared, name);
+    return real(db, name, count, values, sizes, formats, format);
+}
+
+int PQpipelineSync(PGconn *db)
+{
+    REAL(PQpipelineSync);
+    pass_conn(SITE_PQpipelineSync, db);
+    return real(db);
+}
+
+int PQflush(PGconn *db)
+{
+    REAL(PQflush);
+    pass_conn(SITE_PQflush, db);
+    const int result = real(db);
+    pass_conn(SITE_PQflush_done, db);
+    return result;
+}
+
+int PQconsumeInput(PGconn *db)
+{
+    REAL(PQconsumeInput);
+    pass_conn(SITE_PQconsumeInput, db);
+    return real(db);
+}
+
+PGresult *PQgetResult(PGconn *db)
+{
+    REAL(PQgetResult);
+    PGresult *result = real(db);
+    if (result != NULL) {
+        pass_conn(SITE_PQgetResult_done, db);
+    }
+    return result;
+}
+
+void PQfinish(PGconn *db)
+{
+    REAL(PQfinish);
+    pass_conn(SITE_PQfinish, db);
+    label_set(db, NULL);
+    real(db);
+}
+
+/* clang-format off: a table */
 
 /* -- librdkafka ------------------------------------------------------------ */
 

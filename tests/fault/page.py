@@ -5,14 +5,15 @@ tells how far it came, also once it is dead."""
 import mmap
 import struct
 
-NAME_SIZE = 40
-MAX_SITES = 64
+NAME_SIZE = 80
+MAX_PLACES = 256
 MAX_TRACE = 1 << 16
-WORDS = struct.Struct("=8I")  # struct page up to its names
-IS_ARMED, CRASH_AT, REACHED, DIED, SITE_COUNT = range(5)
-NAMES = WORDS.size
-COUNTS = NAMES + NAME_SIZE * MAX_SITES
-TRACE = COUNTS + 4 * MAX_SITES
+WORDS = struct.Struct("=5I")  # struct page up to its names
+IS_ARMED, CRASH_AT, REACHED, DIED, PLACE_COUNT = range(5)
+CRASH_NAME = WORDS.size
+NAMES = CRASH_NAME + NAME_SIZE
+COUNTS = NAMES + NAME_SIZE * MAX_PLACES
+TRACE = COUNTS + 4 * MAX_PLACES
 SIZE = TRACE + MAX_TRACE
 
 
@@ -35,10 +36,12 @@ class Page:
     def _set_word(self, index, value):
         struct.pack_into("=I", self.memory, 4 * index, value)
 
-    def arm(self, crash_at):
-        """From now on calls count; the process dies at call crash_at, or
-        never if it is 0."""
-        self._set_word(CRASH_AT, crash_at)
+    def arm(self, place, number):
+        """From now on calls count; the process dies at call `number` of the
+        place. None: it lives."""
+        name = (place or "").encode()
+        self.memory[CRASH_NAME:CRASH_NAME + len(name)] = name
+        self._set_word(CRASH_AT, number if place else 0)
         self._set_word(IS_ARMED, 1)
 
     def disarm(self):
@@ -56,16 +59,22 @@ class Page:
 
     @property
     def died_at(self):
-        """The name of the call that it died at, or None."""
-        site = self._word(DIED)
-        return self._name(site - 1) if site else None
+        """The place that it died at, or None."""
+        place = self._word(DIED)
+        return self._name(place - 1) if place else None
 
-    def _name(self, site):
-        at = NAMES + site * NAME_SIZE
+    def _name(self, place):
+        at = NAMES + place * NAME_SIZE
         return self.memory[at:at + NAME_SIZE].split(b"\0")[0].decode()
 
+    def places(self):
+        """{place: calls counted}"""
+        counts = struct.unpack_from(f"={MAX_PLACES}I", self.memory, COUNTS)
+        return {self._name(n): counts[n]
+                for n in range(self._word(PLACE_COUNT))}
+
     def trace(self):
-        """The names of all calls counted, in order."""
+        """The places of all calls counted, in order; for people."""
         count = min(self.reached, MAX_TRACE)
-        names = [self._name(n) for n in range(self._word(SITE_COUNT))]
-        return [names[site] for site in self.memory[TRACE:TRACE + count]]
+        return [self._name(place) for place
+                in self.memory[TRACE:TRACE + count]]

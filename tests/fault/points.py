@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All points of all cases, or as many as fit: which to try, what came out."""
+"""All points of all cases, or as many as fit: which to try, what came out.
+
+A point is the k-th call of a place (a call of a library, told apart by the
+statement it is about) in a case. Idle loops repeat the same calls without
+end, so k goes up to a depth only."""
 
 import collections
 import queue
@@ -17,18 +21,21 @@ PROGRESS_S = 15
 class Sweep:
     """Lanes work side by side, since most of their time is waiting."""
 
-    def __init__(self, make_lane, lanes, roles, seed, seconds=None):
+    def __init__(self, make_lane, options):
         self.make_lane = make_lane
-        self.lanes = lanes
-        self.roles = roles
-        self.random = random.Random(seed)
-        self.end = None if seconds is None else time.monotonic() + seconds
+        self.options = options
+        self.lanes = options.lanes
+        self.roles = options.roles
+        self.random = random.Random(options.seed)
+        self.end = None
+        if options.quick:
+            self.end = time.monotonic() + 60 * options.quick
         self.lock = threading.Lock()
-        self.length = {}  # case: calls of an undisturbed run
-        self.tried = collections.Counter()  # case: points
+        self.places = {}  # case: {place: calls} of an undisturbed run
+        self.planned = collections.Counter()  # role: points
+        self.tried = collections.Counter()  # role: points
         self.unreached = 0
-        self.sites = collections.defaultdict(set)  # role: seen in a run
-        self.deaths = collections.defaultdict(collections.Counter)
+        self.deaths = collections.defaultdict(set)  # role: places
         self.passed = 0
         self.failures = []
 
@@ -38,15 +45,25 @@ class Sweep:
         """Measures every case, then tries the points."""
         made = self._each_lane(lambda number: self.make_lane())
         try:
-            self._work(made, [(case, 0) for case in all_cases(self.roles)])
-            points = [(case, n) for case, length in self.length.items()
-                      for n in range(1, length + 1)]
-            self.random.shuffle(points)
-            self._work(made, points)
+            self._work(made, [(case, None, 0)
+                              for case in all_cases(self.roles)])
+            self._work(made, self._plan())
             self._each_lane(lambda number: self._check_lane(made[number]))
         finally:
             for lane in made:
                 lane.close()
+
+    def _plan(self):
+        """All points in seeded order: every place once comes first."""
+        depth = self.options.depth
+        points = []
+        for case, places in sorted(self.places.items()):
+            for place, calls in sorted(places.items()):
+                most = min(calls, depth) if depth else calls
+                points += [(case, place, number + 1) for number in range(most)]
+                self.planned[case.role] += most
+        self.random.shuffle(points)
+        return sorted(points, key=lambda point: point[2] > 1)
 
     def _each_lane(self, work):
         """work(number) in a thread for each lane; their results."""
@@ -73,8 +90,8 @@ class Sweep:
         """Each lane keeps to one role as long as there is work of it, since
         another one costs a restart."""
         queues = {role: queue.SimpleQueue() for role in self.roles}
-        for case, number in points:
-            queues[case.role].put((case, number))
+        for point in points:
+            queues[point[0].role].put(point)
         done = threading.Event()
         told = threading.Thread(target=self._tell, args=(done, len(points)))
         told.start()
@@ -90,32 +107,30 @@ class Sweep:
         for role in self.roles[first:] + self.roles[:first]:
             while self.end is None or time.monotonic() < self.end:
                 try:
-                    case, at = queues[role].get_nowait()
+                    point = queues[role].get_nowait()
                 except queue.Empty:
                     break
-                self._try(lane, case, at)
+                self._try(lane, *point)
 
-    def _try(self, lane, case, at):
+    def _try(self, lane, case, place, number):
         try:
-            reached, died_at, trace = lane.run(case, at)
+            places, died_at = lane.run(case, place, number)
         except Exception as caught:  # a point's failure does not end the run
-            self._fail(f"{case} at {at}", lane, caught)
+            self._fail(f"{case} at {place} {number}", lane, caught)
             return
         with self.lock:
             self.passed += 1
-            self.sites[case.role].update(trace)
-            if at == 0:
-                self.length[case] = reached
-            else:
-                self.tried[case] += 1
-                self.unreached += died_at is None
+            if place is None:
+                self.places[case] = places
+                return
+            self.tried[case.role] += 1
+            self.unreached += died_at is None
             if died_at:
-                self.deaths[case.role][died_at] += 1
+                self.deaths[case.role].add(died_at)
 
     def _fail(self, what, lane, caught):
         last = traceback.extract_tb(caught.__traceback__)[-1]
-        died_at = lane.page.died_at if lane.page else None
-        line = (f"FAILED {what} ({died_at}) in {lane.folder}: "
+        line = (f"FAILED {what} in {lane.folder}: "
                 f"{type(caught).__name__} {last.name}:{last.lineno} {caught}")
         with self.lock:
             self.failures.append(line)
@@ -139,25 +154,21 @@ class Sweep:
                   f"{time.monotonic() - start:.0f} s", flush=True)
 
     def report(self):
-        """Coverage by role, and the calls at which nobody died."""
+        """Coverage by role, and the places where nobody died."""
         for role in self.roles:
-            total = sum(length for case, length in self.length.items()
-                        if case.role == role)
-            tried = sum(count for case, count in self.tried.items()
-                        if case.role == role)
-            deaths = self.deaths[role]
-            missed = sorted(self.sites[role] - set(deaths))
-            print(f"{role}: {tried} of {total} points, died at "
-                  f"{len(deaths)} of {len(self.sites[role])} calls"
-                  + (f", not at {', '.join(missed)}" if missed else ""))
-        print(f"points past the end of their run: {self.unreached}")
+            known = {place for case, places in self.places.items()
+                     if case.role == role for place in places}
+            missed = sorted(known - self.deaths[role])
+            print(f"{role}: {self.tried[role]} of {self.planned[role]} points,"
+                  f" died at {len(known & self.deaths[role])} of {len(known)}"
+                  " places" + (f", not at: {', '.join(missed)}"
+                               if missed else ""))
+        print(f"points that their run did not reach: {self.unreached}")
 
 
 def sweep(cluster, double, folder, counters, options):
     """Runs one; returns (passed, failed)."""
-    made = Sweep(lambda: Lane(cluster, double, folder, counters),
-                 options.lanes, options.roles, options.seed,
-                 options.quick * 60 if options.quick else None)
+    made = Sweep(lambda: Lane(cluster, double, folder, counters), options)
     made.run()
     made.report()
     return made.passed, len(made.failures)
