@@ -190,6 +190,9 @@ demo: install-tools ## a private fleet fires 40 actions (DEMO=once: and ends)
 dev: install-tools programs ## a private fleet to play with
 	@$(BIN)/actionist dev up --dir build/dev
 
+bench: install-tools programs ## measure against a floor (BENCH="--quick --json")
+	@$(BIN)/actionist bench $(BENCH)
+
 install: programs ## install the programs under DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 0755 $(filter-out %/provider-double,$(PROGRAMS)) \

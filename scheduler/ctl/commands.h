@@ -14,5 +14,6 @@ extern const struct command COMMAND_LIST;
 extern const struct command COMMAND_CANCEL;
 extern const struct command COMMAND_VERIFY;
 extern const struct command COMMAND_DEV;
+extern const struct command COMMAND_BENCH;
 
 #endif

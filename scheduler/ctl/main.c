@@ -18,6 +18,7 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_CANCEL,
     &COMMAND_VERIFY,
     &COMMAND_DEV,
+    &COMMAND_BENCH,
 };
 
 static void print_help(FILE *out)

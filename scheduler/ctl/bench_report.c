@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The figures of a run. Times and memory in the units of their names. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/json.h"
+#include "scheduler/ctl/bench.h"
+
+#define MAX_REPORT_BYTES ((size_t)64 << 10)
+
+static double ratio_of(const struct bench *bench, double rate)
+{
+    return bench->floor_rate > 0 ? rate / bench->floor_rate : 0;
+}
+
+/* -- for machines --------------------------------------------------------------- */
+
+static void put_number(
+    struct buf *out, const char *name, double value, int digits)
+{
+    json_put_name(out, name);
+    buf_printf(out, "%.*f", digits, value);
+}
+
+static void put_latency(struct buf *out, const struct bench_latency *latency)
+{
+    put_number(out, "p50_ms", latency->p50_ms, 3);
+    put_number(out, "p99_ms", latency->p99_ms, 3);
+    put_number(out, "p999_ms", latency->p999_ms, 3);
+}
+
+static void put_kind(
+    struct buf *out, const struct bench *bench, enum bench_kind kind)
+{
+    const struct bench_figures *figures = &bench->kinds[kind];
+    json_put_name(out, bench_kind_name(kind));
+    buf_put_char(out, '{');
+    put_number(out, "rate", figures->rate, 1);
+    put_number(out, "ratio", ratio_of(bench, figures->rate), 4);
+    put_latency(out, &figures->half);
+    json_put_name(out, "low");
+    buf_put_char(out, '{');
+    put_latency(out, &figures->low);
+    buf_put_char(out, '}');
+    json_put_name(out, "cpu_us");
+    buf_put_char(out, '{');
+    for (size_t i = 0; i < BENCH_PROCESS_COUNT; i++)
+        put_number(out, bench_process_name((enum bench_process)i),
+            figures->cpu_us[i], 2);
+    buf_put_char(out, '}');
+    put_number(out, "rss_mib", figures->rss_mib, 1);
+    put_number(out, "wal_bytes", figures->wal_bytes, 0);
+    buf_put_char(out, '}');
+}
+
+static void print_json(const struct bench *bench)
+{
+    struct buf out;
+    buf_init(&out, MAX_REPORT_BYTES);
+    buf_put_char(&out, '{');
+    json_put_name(&out, "bench");
+    json_put_cstring(&out, "pipeline");
+    json_put_name(&out, "cores");
+    buf_put_int(&out, sysconf(_SC_NPROCESSORS_ONLN));
+    json_put_name(&out, "records");
+    buf_put_int(&out, bench->plan.records);
+    json_put_name(&out, "floor");
+    buf_put_char(&out, '{');
+    json_put_name(&out, "records");
+    buf_put_int(&out, bench->plan.floor_records);
+    put_number(&out, "rate", bench->floor_rate, 1);
+    buf_put_char(&out, '}');
+    for (size_t i = 0; i < BENCH_KIND_COUNT; i++)
+        if (bench->kinds[i].is_measured)
+            put_kind(&out, bench, (enum bench_kind)i);
+    json_put_name(&out, "idle");
+    buf_put_char(&out, '{');
+    put_number(&out, "cpu_percent", bench->idle_cpu_percent, 2);
+    put_number(&out, "transactions_per_s", bench->idle_transactions, 1);
+    buf_put_str(&out, "}}");
+    puts(buf_str(&out));
+    buf_fini(&out);
+}
+
+/* -- for people -------------------------------------------------------------------- */
+
+#define CELL_SIZE 340 /* the largest double in decimals */
+#define MAX_CELLS 16
+
+struct row {
+    char cells[MAX_CELLS][CELL_SIZE];
+    size_t count;
+};
+
+static void put_cell(struct row *row, double value, int digits)
+{
+    snprintf(row->cells[row->count++], CELL_SIZE, "%.*f", digits, value);
+}
+
+static void add_row(struct ctl_table *table, const char *name, struct row *row)
+{
+    const char *cells[MAX_CELLS + 1] = {name};
+    for (size_t i = 0; i < row->count; i++)
+        cells[i + 1] = row->cells[i];
+    ctl_table_add(table, cells);
+}
+
+static void print_figures(const struct bench *bench)
+{
+    static const char *const columns[] = {"kind", "rate/s", "of floor",
+        "half p50", "p99", "p99.9", "50/s p50", "p99", "rss MiB", "WAL bytes"};
+    struct ctl_table *table =
+        ctl_table_new(&bench->ctl, columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < BENCH_KIND_COUNT; i++) {
+        const struct bench_figures *figures = &bench->kinds[i];
+        struct row row = {.count = 0};
+        if (!figures->is_measured)
+            continue;
+        put_cell(&row, figures->rate, 0);
+        put_cell(&row, ratio_of(bench, figures->rate), 3);
+        put_cell(&row, figures->half.p50_ms, 1);
+        put_cell(&row, figures->half.p99_ms, 1);
+        put_cell(&row, figures->half.p999_ms, 1);
+        put_cell(&row, figures->low.p50_ms, 1);
+        put_cell(&row, figures->low.p99_ms, 1);
+        put_cell(&row, figures->rss_mib, 0);
+        put_cell(&row, figures->wal_bytes, 0);
+        add_row(table, bench_kind_name((enum bench_kind)i), &row);
+    }
+    ctl_table_end(table);
+}
+
+static void print_processes(const struct bench *bench)
+{
+    const char *columns[BENCH_PROCESS_COUNT + 1] = {"cpu us an action"};
+    for (size_t i = 0; i < BENCH_PROCESS_COUNT; i++)
+        columns[i + 1] = bench_process_name((enum bench_process)i);
+    struct ctl_table *table =
+        ctl_table_new(&bench->ctl, columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < BENCH_KIND_COUNT; i++) {
+        struct row row = {.count = 0};
+        if (!bench->kinds[i].is_measured)
+            continue;
+        for (size_t k = 0; k < BENCH_PROCESS_COUNT; k++)
+            put_cell(&row, bench->kinds[i].cpu_us[k], 1);
+        add_row(table, bench_kind_name((enum bench_kind)i), &row);
+    }
+    ctl_table_end(table);
+}
+
+void bench_report(const struct bench *bench, bool is_json)
+{
+    if (is_json) {
+        print_json(bench);
+        return;
+    }
+    printf("floor: %.0f records/s (consume, COPY, produce, commit offsets)\n\n",
+        bench->floor_rate);
+    print_figures(bench);
+    putchar('\n');
+    print_processes(bench);
+    printf("\nidle: %.2f %% of a core, %.1f transactions/s in Postgres\n",
+        bench->idle_cpu_percent, bench->idle_transactions);
+    puts("Each request had exactly one outcome; verify agrees.");
+}
