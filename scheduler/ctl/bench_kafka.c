@@ -86,7 +86,7 @@ int bench_put(rd_kafka_t *producer, const char *topic, int32_t partition,
     for (;;) {
         rd_kafka_resp_err_t rc = rd_kafka_producev(producer,
             RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(partition),
-            RD_KAFKA_V_KEY(key.ptr, key.len),
+            RD_KAFKA_V_KEY((void *)(uintptr_t)key.ptr, key.len),
             RD_KAFKA_V_VALUE((void *)(uintptr_t)value.ptr, value.len),
             RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
         if (rc == RD_KAFKA_RESP_ERR_NO_ERROR)
