@@ -2,6 +2,7 @@
 """Random faults under load, then healed, drained and judged."""
 
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -49,6 +50,7 @@ class Chaos:
         self.random = random.Random(options.seed)
         self.frozen = {}  # pids: when they go on, monotonic
         self.is_over = threading.Event()
+        self.started = 0  # monotonic
         self.broken = []
         self.done = {}    # fault: how often
         self.fleet = Fleet(cluster, space, folder / space, PARTITIONS, {
@@ -165,7 +167,8 @@ class Chaos:
 
     def run(self, double):
         """Raises AssertionError if anything was lost, doubled or untrue."""
-        self.fleet.ctl("connector", "add", "-", stdin=manifest(double))
+        self.fleet.ctl("connector", "add", "-",
+                       stdin=json.dumps(manifest(double)))
         self.fleet.start(0, WORKERS, SCHEDULERS)
         self.load.refuse_once()
         self.started = time.monotonic()
