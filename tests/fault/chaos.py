@@ -10,9 +10,9 @@ import signal
 import threading
 import time
 
-from counters import is_ready
+from counters import is_leader, is_ready
 from lib import invariants
-from lib.fleet import Fleet
+from lib.fleet import Fleet, local_ports
 from lib.load import Load, manifest
 from lib.programs import descendants
 from lib.wait import wait_for
@@ -29,6 +29,8 @@ DRAIN_S = 600
 PAUSE_S = (1, 4)          # between two faults
 LONG_FREEZE_S = (12, 16)  # longer than a lease
 TXN_FREEZE_S = (32, 36)   # longer than the relay's transactions may take
+SHORT_FREEZE_S = (2, 4)   # longer than it takes to be taken over
+HANG_S = 2
 
 
 def name_of(pid):
@@ -104,12 +106,17 @@ class Chaos:
                 os.kill(self.random.choice(pids), signal.SIGKILL)
 
     def _freeze(self, kind, seconds, with_children=False):
-        """Not all of a kind at once, or nothing would be there to take over."""
-        if any(kind == name for name in self.frozen.values()):
-            return
+        """Not all of a kind at once, or nothing would be there to take over.
+        Of schedulers the one that leads. Returns the program, or None."""
+        if kind in self.frozen.values():
+            return None
         program = self._any(kind)
+        if kind == "scheduler":
+            program = next((one for name, one in self.fleet.programs.items()
+                            if name.startswith(kind) and one.is_running()
+                            and is_leader(one)), program)
         if program is None:
-            return
+            return None
         pids = [program.pid]
         if with_children:
             pids += descendants(program.pid)
@@ -120,6 +127,17 @@ class Chaos:
                                 [tuple(pids)])
         timer.daemon = True
         timer.start()
+        return program
+
+    def _freeze_unseen(self):
+        """A worker that is taken over as if dead, and goes on: its results
+        are late."""
+        program = self._freeze("worker", SHORT_FREEZE_S)
+        if program is not None:
+            self.fleet.sql(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where application_name like '%%presence%%'"
+                " and client_port = any (%s)", (local_ports(program.pid),))
 
     def _thaw(self, pids):
         for pid in pids:
@@ -140,6 +158,22 @@ class Chaos:
                        " pg_stat_activity where datname = current_database()"
                        " and pid <> pg_backend_pid()")
 
+    def _hang_commits(self):
+        """Commits are durable but not answered, then their sessions go."""
+        self._wait_for_replica("nobody")
+        try:
+            wait_until(lambda: self.fleet.sql(
+                "select 1 from pg_stat_activity where wait_event = 'SyncRep'"
+                " and application_name like '%%worker%%'"), HANG_S)
+            self._cut_sessions()
+        finally:
+            self._wait_for_replica("")
+
+    def _wait_for_replica(self, name):
+        self.fleet.sql(
+            f"alter system set synchronous_standby_names = '{name}'")
+        self.fleet.sql("select pg_reload_conf()")
+
     def _faults(self):
         """(weight, name, what)"""
         return (
@@ -151,11 +185,13 @@ class Chaos:
              lambda: self._freeze("worker", LONG_FREEZE_S)),
             (1, "freeze worker and children",
              lambda: self._freeze("worker", LONG_FREEZE_S, True)),
-            (2, "freeze scheduler",
+            (3, "freeze worker unseen", self._freeze_unseen),
+            (2, "freeze leader",
              lambda: self._freeze("scheduler", TXN_FREEZE_S)),
             (1, "restart Kafka", self._restart_kafka),
             (1, "restart Postgres", self._restart_postgres),
-            (3, "cut sessions", self._cut_sessions),
+            (2, "cut sessions", self._cut_sessions),
+            (2, "hang commits", self._hang_commits),
         )
 
     def _raise_dead(self):
@@ -217,6 +253,13 @@ class Chaos:
         for pids in list(self.frozen):
             self._thaw(pids)
         self.fleet.stop()
+
+
+def wait_until(probe, seconds):
+    """Until it holds, or the time is over."""
+    end = time.monotonic() + seconds
+    while not probe() and time.monotonic() < end:
+        pass
 
 
 def _signal(pid, sig):

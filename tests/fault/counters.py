@@ -41,6 +41,12 @@ def is_ready(program):
     return found is not None and found[0] == 200
 
 
+def is_leader(program):
+    """Whether a scheduler's relay leads."""
+    found = ask(program, "/metrics")
+    return found is not None and "\nactionist_relay_is_leader 1" in found[1]
+
+
 def parse(text):
     """{name: sum over labels} of the counters that are looked at."""
     found = {}

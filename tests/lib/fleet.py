@@ -25,8 +25,16 @@ SETTINGS = {
 }
 
 
+LISTENING = "0A"
+
+
 def listening_ports(pid):
     """Ports on which a process listens, from the kernel."""
+    return local_ports(pid, LISTENING)
+
+
+def local_ports(pid, state=None):
+    """Ports of a process's own TCP sockets, of all states or of one."""
     inodes = set()
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -39,7 +47,7 @@ def listening_ports(pid):
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in pathlib.Path(table).read_text().splitlines()[1:]:
             fields = row.split()
-            if fields[3] == "0A" and fields[9] in inodes:
+            if state in (None, fields[3]) and fields[9] in inodes:
                 ports.add(int(fields[1].rpartition(":")[2], 16))
     return sorted(ports)
 
