@@ -63,21 +63,17 @@ def postgres_away(house, hard):
         house.cluster.start_postgres()
 
 
-HOW = pytest.mark.parametrize("hard", [False, True],
-                              ids=["in_order", "crash"])
-
-
-@HOW
-def test_kafka_restarts(house, load, hard):
-    """What is claimed runs on meanwhile, so nothing becomes unknown."""
+def test_kafka_restarts_in_order(house, load):
+    """What is claimed runs on meanwhile, so nothing becomes unknown. KFK-08
+    is its crash."""
     load.refuse_once()
-    with kafka_away(house, hard):
+    with kafka_away(house, hard=False):
         pass
     load.publish(COUNT // 3)
     invariants.check(load, deadline=150)
 
 
-@HOW
+@pytest.mark.parametrize("hard", [False, True], ids=["in_order", "crash"])
 def test_postgres_restarts(house, load, hard):
     with postgres_away(house, hard):
         pass

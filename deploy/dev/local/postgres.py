@@ -66,7 +66,7 @@ class Server:
         self.log = self.folder / "postgres.log"
         self.pid_file = self.folder / "postgres.pid"
 
-    def _as_user(self):
+    def as_user(self):
         """What to put before a command, since Postgres refuses to be root."""
         if os.geteuid() != 0:
             return []
@@ -79,17 +79,18 @@ class Server:
                     f"--regid={user.pw_gid}", "--clear-groups"]
         raise ClusterError("no user 'postgres' or 'nobody' to run Postgres")
 
-    def _give(self, path):
+    def give(self, path):
+        """Makes a path belong to the user that runs Postgres."""
         if os.geteuid() == 0:
-            prefix = self._as_user()
+            prefix = self.as_user()
             uid = int(prefix[1].partition("=")[2])
             os.chown(path, uid, int(prefix[2].partition("=")[2]))
 
     def prepare(self):
         """Makes the home; refuses a folder its user cannot reach."""
         self.home.mkdir(mode=0o700, exist_ok=True)
-        self._give(self.home)
-        if subprocess.run([*self._as_user(), "test", "-x", str(self.home)],
+        self.give(self.home)
+        if subprocess.run([*self.as_user(), "test", "-x", str(self.home)],
                           check=False).returncode != 0:
             self.home.rmdir()
             raise ClusterError(
@@ -100,11 +101,11 @@ class Server:
         """initdb; may take most of a second."""
         pwfile = self.home / "initdb.pw"
         process.write_private(pwfile, password + "\n")
-        self._give(pwfile)
+        self.give(pwfile)
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"),
                "LC_ALL": "C.UTF-8"}
         done = subprocess.run(
-            [*self._as_user(), str(programs() / "initdb"),
+            [*self.as_user(), str(programs() / "initdb"),
              "-D", str(self.data), "-U", SUPERUSER, f"--pwfile={pwfile}",
              "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8",
              "--data-checksums", "--no-sync", "--no-instructions"],
@@ -123,14 +124,14 @@ class Server:
             for name in ("server.pem", "server.key"):
                 copy = self.data / name
                 process.write_private(copy, (tls / name).read_text())
-                self._give(copy)
+                self.give(copy)
         with open(self.data / "postgresql.conf", "a", encoding="utf-8") as out:
             out.write(text)
         (self.data / "pg_hba.conf").write_text(
             f"{host} all all 127.0.0.1/32 scram-sha-256\n")
 
     def start(self):
-        process.start([*self._as_user(), str(programs() / "postgres"),
+        process.start([*self.as_user(), str(programs() / "postgres"),
                        "-D", str(self.data)],
                       self.home, self.log, self.pid_file)
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""KFK: partitions, groups and versions. KFK-08 is in test_restarts.py."""
+
+import random
+import threading
+
+import pytest
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient
+
+from lib import invariants
+from lib.api import Api, new_key
+from lib.load import Load, make_house
+from lib.wait import wait_for
+
+PARTITIONS = 12
+# As a Java client's default partitioner places them.
+WHERE = {"t1": 7, "t2": 4, "tenant-a": 3, "tenant-b": 10, "act_0001": 1}
+
+
+@pytest.fixture(scope="module")
+def house(fleets, double):
+    return make_house(fleets, double, workers=3, partitions=PARTITIONS)
+
+
+@pytest.mark.case("KFK-09")
+def test_kfk_09_which_partition(house, double):
+    """Producer, relay and due agree with each other and with Java."""
+    load = Load(house, double, list(WHERE))
+    load.refuse_once()
+    url = house.url()
+    for request in load.make(len(WHERE)):
+        api = Api(url, new_key(house, request["tenant"])[1])
+        assert api.post(request).status_code == 202
+        api.close()
+    invariants.check(load)
+    for topic in ("actions", "outcomes", "dispatch"):
+        seen = {record.key.decode(): record.partition
+                for record in house.kafka.read_all(topic)}
+        assert {key: seen.get(key) for key in WHERE} == WHERE, topic
+
+
+@pytest.mark.case("KFK-10")
+def test_kfk_10_two_schema_versions(house, double, tenant):
+    load = Load(house, double, [tenant])
+    load.script({})
+    member, minor = load.make(2)
+    other = f"{tenant}-x"
+    major = {**member, "spec": "actionist/2", "tenant": other}
+    house.publish({**member, "from_the_future": {"a": [1, None]}})
+    house.publish({**minor, "spec": "actionist/1.7"})
+    house.publish(major)
+    invariants.check(load)
+    (rejected,) = house.kafka.wait_for_records(
+        1, "rejects", where=lambda record: record.key == other.encode())
+    assert rejected.json() == major
+    assert "UNSUPPORTED_SPEC" in {
+        value.decode() for _, value in rejected.headers}
+
+
+def stream(load, stop):
+    """Publishes until told to stop."""
+    while not stop.wait(0.05):
+        load.publish(PARTITIONS * 2)
+
+
+@pytest.mark.case("KFK-03")
+def test_kfk_03_rebalance_in_the_middle(house, double):
+    """Workers come and go, in order and by kill -9, in a stream of work."""
+    load = Load(house, double)
+    load.script({"delay_ms": 100})
+    stop = threading.Event()
+    thread = threading.Thread(target=stream, args=(load, stop))
+    thread.start()
+    dice = random.Random(3)
+    try:
+        for number in range(5):
+            worker = house[f"worker-{dice.randrange(3)}"]
+            stop.wait(dice.uniform(0.5, 2))
+            if number % 2:
+                assert worker.terminate(60) == 0
+                worker.start()
+            else:
+                worker.restart()
+            if number % 2:
+                house.wait_ready(worker)
+    finally:
+        stop.set()
+        thread.join()
+    assert len(load.requests) > 500
+    invariants.check(load, unknown=True, deadline=150)
+
+
+def members(house):
+    """Ids of the group's members while it is stable, else None."""
+    admin = AdminClient(house.kafka.settings)
+    name = f"{house.space}.worker"
+    group = admin.describe_consumer_groups([name])[name].result(30)
+    if group.state != ConsumerGroupState.STABLE:
+        return None
+    return sorted(member.member_id for member in group.members)
+
+
+@pytest.mark.case("KFK-02")
+def test_kfk_02_work_longer_than_the_poll_limit(fleets, double):
+    house = make_house(fleets, double, producers=0, settings={"worker": {
+        "kafka.max.poll.interval.ms": 6000,
+        "kafka.session.timeout.ms": 6000}})
+    load = Load(house, double)
+    load.script({"delay_ms": 9000})
+    before = wait_for(lambda: members(house), "a stable group")
+    load.publish(2, ["unsafe"])
+    load.wait_called(2)
+    other = Load(house, double)
+    while not house.sql("select 1 from outcome where tenant = any (%s)",
+                        (load.tenants,)):
+        other.publish(6)
+        invariants.check(other)  # the partitions behind it go on
+    invariants.check(load)
+    assert members(house) == before
+    assert house["worker-0"].text().count('"partitions_assigned"') == 1
