@@ -181,11 +181,18 @@ enum json_type json_type_of(char first)
 
 const char *json_string_end(const char *at)
 {
-    at++;
-    while (*at != '"') {
-        at += *at == '\\' ? 2 : 1;
-    }
-    return at + 1;
+    const char *quote = at;
+    size_t backslashes;
+    /* It was checked, so there is a closing one: the first that no odd run of
+     * backslashes escapes. */
+    do {
+        quote = rawmemchr(quote + 1, '"');
+        backslashes = 0;
+        while (quote[-1 - (ptrdiff_t)backslashes] == '\\') {
+            backslashes++;
+        }
+    } while (backslashes % 2 == 1);
+    return quote + 1;
 }
 
 /* After the bracket that matches the one at `at`. */
