@@ -84,8 +84,9 @@ struct relay {
     bool is_full;               /* the last poll left something out */
     bool is_dirty;              /* changed since the last checkpoint */
     bool is_saving;
-    int64_t dirty_us;  /* when it became so */
-    int64_t active_us; /* when rows last came */
+    int64_t dirty_us;     /* when it became so */
+    int64_t active_us;    /* when rows last came */
+    int64_t published_us; /* when the last transaction began */
 };
 
 /* -- relay.c --------------------------------------------------------------------- */

@@ -13,12 +13,30 @@ enum {
     POLL_BYTES = 8 << 20,
     POLL_GAPS = 1000,
     POLL_BUSY_MS = 2,
+    PUBLISH_APART_MS = 6,
     POLL_IDLE_MS = 125,
     /* Key, headers and framing of a record. */
     RECORD_OVERHEAD_BYTES = 1024
 };
 #define BUSY_US US_PER_S
 #define SAVE_US (500 * US_PER_MS)
+
+/* A transaction costs the broker and our client as much as a hundred records
+ * or more, so under load they begin PUBLISH_APART_MS apart and carry more. A
+ * single outcome after a pause does not wait. */
+static int64_t next_poll_ms(const struct relay *relay)
+{
+    const int64_t now_us = now_mono_us();
+    if (relay->is_full) {
+        return 0;
+    }
+    if (now_us - relay->active_us >= BUSY_US) {
+        return POLL_IDLE_MS;
+    }
+    const int64_t since_ms = (now_us - relay->published_us) / US_PER_MS;
+    const int64_t left_ms = PUBLISH_APART_MS - since_ms;
+    return left_ms > POLL_BUSY_MS ? left_ms : POLL_BUSY_MS;
+}
 
 static void end_poll(struct relay *relay)
 {
@@ -27,11 +45,7 @@ static void end_poll(struct relay *relay)
         relay_tail_step(relay);
         return;
     }
-    const bool is_busy = now_mono_us() - relay->active_us < BUSY_US;
-    const int64_t wait_ms = relay->is_full ? 0
-                            : is_busy      ? POLL_BUSY_MS
-                                           : POLL_IDLE_MS;
-    loop_timer_start(relay->timer, wait_ms, 0);
+    loop_timer_start(relay->timer, next_poll_ms(relay), 0);
 }
 
 /* -- checkpoints ------------------------------------------------------------------------- */
@@ -123,6 +137,7 @@ static void on_replicated(void *arg, const struct pg_outcome *outcome)
 static void publish(struct relay *relay)
 {
     relay->batch.low = relay->core.low;
+    relay->published_us = now_mono_us();
     if (relay->has_standby) {
         pg_run(relay->pg, SQL_RELAY_REPLICATED, NULL, on_replicated, relay);
     } else {
