@@ -95,10 +95,16 @@ static struct http_request *finish(struct exchange *exchange)
     return request;
 }
 
-void exchange_json(struct exchange *exchange, unsigned status, struct span body)
+void exchange_answer(struct exchange *exchange, unsigned status,
+    const char *content_type, struct span body)
 {
     reply_body(&exchange->producer->meters, finish(exchange), status,
-        "application/json", body);
+        content_type, body);
+}
+
+void exchange_json(struct exchange *exchange, unsigned status, struct span body)
+{
+    exchange_answer(exchange, status, "application/json", body);
 }
 
 void exchange_fault(struct exchange *exchange, const struct fault *fault)

@@ -12,12 +12,21 @@
 
 #include "common/http_server.h"
 #include "producer/refresh.h"
+#include "producer/webhook_memory.h"
 #include "schema/record.h"
 
 /* What Postgres and Kafka may take together before we say 503. */
 #define EXCHANGE_LIMIT_US (INT64_C(8) * 1000000)
 
 struct producer;
+
+/* How a delivery of a webhook is remembered. */
+struct webhook_marks {
+    uint8_t key[WEBHOOK_MARK_SIZE];
+    uint8_t content[WEBHOOK_MARK_SIZE];
+    uint8_t body[WEBHOOK_MARK_SIZE];
+    bool has_body;
+};
 
 struct exchange {
     struct exchange *next; /* all of them */
@@ -38,6 +47,10 @@ struct exchange {
     bool is_new;           /* POST: 202, not 200 */
     int64_t wait_until_us; /* GET: monotonic; 0: answer at once */
     int tries;             /* cancel: of its statement */
+
+    char source[RECORD_MAX_NAME + 1]; /* hooks; is_new: not a conflict */
+    struct webhook_marks marks;
+    bool is_challenge; /* hooks: a GET */
 };
 
 struct exchanges {
@@ -60,6 +73,8 @@ void exchange_free(struct exchange *exchange);
 /* The answers. Nothing of the request may be touched after one. */
 void exchange_json(
     struct exchange *exchange, unsigned status, struct span body);
+void exchange_answer(struct exchange *exchange, unsigned status,
+    const char *content_type, struct span body);
 void exchange_fault(struct exchange *exchange, const struct fault *fault);
 /* 503 with Retry-After. */
 void exchange_unavailable(struct exchange *exchange);

@@ -24,6 +24,8 @@ void meters_init(struct meters *meters)
         "Reservations of one commit.", NULL, SIZES, ARRAY_LEN(SIZES));
     meters->produced = metric_counter(NAME("records_total"),
         "Records produced, by how their delivery ended.", "delivery");
+    meters->webhooks = metric_counter(
+        NAME("webhooks_total"), "Webhook requests, by verdict.", "verdict");
     meters->requests = metric_gauge(
         NAME("requests"), "Requests that have no answer yet.", NULL);
     meters->waiters = metric_gauge(

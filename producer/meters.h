@@ -12,6 +12,7 @@ struct meters {
     struct metric *reservations; /* by verdict */
     struct metric *batch_size;
     struct metric *produced; /* records, by how their delivery ended */
+    struct metric *webhooks; /* deliveries, by verdict */
     struct metric *requests; /* open now */
     struct metric *waiters;  /* GETs that wait for an outcome */
     struct metric *ready;

@@ -12,6 +12,7 @@
 #include "producer/reserve.h"
 #include "producer/routes.h"
 #include "producer/wait.h"
+#include "producer/webhook.h"
 #include "schema/migrations.h"
 #include "schema/sql_producer.h"
 
@@ -41,6 +42,11 @@ static const struct conf_setting SETTINGS[] = {
         "A connection without a request is closed after it."},
     {"http.body_timeout_s", CONF_INT, "30", 1, 300,
         "A request must have arrived whole by then."},
+    {"webhooks.master_key_file", CONF_PATH, "", 0, 0,
+        "Master keys that the secrets of webhook sources are sealed with, "
+        "lines of NUMBER:BASE64; empty: no webhooks are taken."},
+    {"webhooks.remembered", CONF_INT, "131072", 1, 16777216,
+        "Deliveries that are remembered to tell repeats, 40 bytes each."},
 };
 
 const struct conf_setting *producer_settings(size_t *count)
@@ -71,8 +77,10 @@ static void raise_descriptor_limit(void)
 static int check_world(const struct conf *conf, struct err *err)
 {
     char topic[256];
-    const char *const topics[] = {topic};
+    char webhooks[256];
+    const char *const topics[] = {topic, webhooks};
     kafka_topic_name(conf, "actions", topic);
+    kafka_topic_name(conf, "webhooks", webhooks);
     if ((text_or_null(conf, "http.cert") == NULL) !=
         (text_or_null(conf, "http.key") == NULL)) {
         return err_set(err, ERR_FATAL, "BAD_SETTING",
@@ -81,7 +89,9 @@ static int check_world(const struct conf *conf, struct err *err)
     if (pg_check_start(conf_text(conf, "postgres"), SCHEMA_VERSION, err) != 0) {
         return -1;
     }
-    return kafka_check_topics(conf, topics, 1, NULL, err);
+    const bool has_webhooks =
+        text_or_null(conf, "webhooks.master_key_file") != NULL;
+    return kafka_check_topics(conf, topics, has_webhooks ? 2 : 1, NULL, err);
 }
 
 static void on_db_state(void *owner, bool is_up, const struct err *err)
@@ -169,6 +179,9 @@ int producer_open(struct producer *producer, struct loop *loop,
     producer->actions = actions_open(producer);
     producer->wait = wait_open(producer);
     producer->cancel = cancel_open(producer);
+    if (webhook_door_open(producer, &producer->webhooks, err) != 0) {
+        return -1;
+    }
     return open_listener(producer, err);
 }
 
@@ -219,6 +232,7 @@ void producer_close(struct producer *producer)
     pg_close(producer->reserve_db);
     pg_close(producer->look_db);
     loop_timer_free(producer->drain_timer);
+    webhook_door_close(producer->webhooks);
     cancel_close(producer->cancel);
     wait_close(producer->wait);
     reserve_close(producer->reserve);

@@ -11,6 +11,7 @@
 #include "producer/producer.h"
 #include "producer/reply.h"
 #include "producer/wait.h"
+#include "producer/webhook.h"
 
 struct route {
     const char *method;
@@ -25,6 +26,8 @@ static const struct route ROUTES[] = {
     {"POST", "/v1/actions", "actions_post", NULL, actions_post},
     {"GET", "/v1/actions/*", "actions_get", NULL, wait_get},
     {"POST", "/v1/actions/*/cancel", "actions_cancel", NULL, cancel_post},
+    {"POST", "/hooks/*/*", "hooks_post", webhook_post, NULL},
+    {"GET", "/hooks/*/*", "hooks_get", webhook_get, NULL},
     {"GET", "/healthz", "healthz", health_live, NULL},
     {"GET", "/readyz", "readyz", health_ready, NULL},
     {"GET", "/metrics", "metrics", health_metrics, NULL},
@@ -32,16 +35,22 @@ static const struct route ROUTES[] = {
 
 static bool path_is(const struct route *route, const char *path)
 {
-    const char *star = strchr(route->path, '*');
-    if (star == NULL) {
-        return strcmp(route->path, path) == 0;
+    const char *pattern = route->path;
+    const char *star = strchr(pattern, '*');
+    while (star != NULL) {
+        const size_t len = (size_t)(star - pattern);
+        if (strncmp(pattern, path, len) != 0) {
+            return false;
+        }
+        const size_t segment = strcspn(path + len, "/");
+        if (segment == 0) {
+            return false;
+        }
+        path += len + segment;
+        pattern = star + 1;
+        star = strchr(pattern, '*');
     }
-    const size_t len = (size_t)(star - route->path);
-    if (strncmp(route->path, path, len) != 0) {
-        return false;
-    }
-    const size_t segment = strcspn(path + len, "/");
-    return segment > 0 && strcmp(path + len + segment, star + 1) == 0;
+    return strcmp(pattern, path) == 0;
 }
 
 static void refuse_path(struct producer *producer, struct http_request *request,

@@ -121,6 +121,10 @@ const char *fault_class_name(enum fault_class class);
     X(WORKER_CRASH, 0, "three workers died while running this action")         \
     X(ALREADY_FINISHED, 409, "the action has ended already")                   \
     X(UNAUTHORIZED, 401, "a valid API key is required")                        \
+    X(SIGNATURE_INVALID, 401,                                                  \
+        "the signature is missing, wrong, or too old or new")                  \
+    X(TOKEN_INVALID, 403, "the verify token is not the one of this source")    \
+    X(RATE_LIMITED, 429, "too many deliveries; repeat this one later")         \
     X(NOT_FOUND, 404, "nothing here")                                          \
     X(METHOD_NOT_ALLOWED, 405, "this path does not have that method")          \
     X(UNSUPPORTED_MEDIA_TYPE, 415,                                             \

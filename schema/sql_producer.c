@@ -60,4 +60,16 @@ const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {
         " left join live l on l.id = i.id"
         " left join waiting w on w.id = i.id",
         1, {PG_UUID_ARRAY}},
+    /* Sources are added and changed, never deleted, and each change raises the
+     * version of its row: while both sums stay, so does the table. */
+    [SQL_LOOK_HOOK_COUNTS] = {"look_hook_counts",
+        "select count(*), coalesce(sum(version), 0)::int8"
+        " from webhook_source",
+        0, {0}},
+    [SQL_LOOK_HOOKS] = {"look_hooks",
+        "select tenant, source, scheme, parameter, secret_no, secret,"
+        " old_secret, old_until, verify_token, keeps_rejected,"
+        " max_body_bytes, rate_per_s, answer_ms from webhook_source"
+        " where not is_disabled order by tenant, source limit 20000",
+        0, {0}},
 };

@@ -24,9 +24,30 @@ enum sql_look {
     SQL_LOOK_CONNECTORS, /* columns: enum connector_cache_column */
     SQL_LOOK_FINISHED,
     SQL_LOOK_ACTIONS,
+    SQL_LOOK_HOOK_COUNTS,
+    SQL_LOOK_HOOKS, /* columns: enum hook_column */
     SQL_LOOK_COUNT
 };
 extern const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT];
+
+/* Rows of SQL_LOOK_HOOKS at most. */
+#define SQL_LOOK_HOOK_ROWS 20000
+
+enum hook_column {
+    HOOK_TENANT,
+    HOOK_SOURCE,
+    HOOK_SCHEME,
+    HOOK_PARAMETER,
+    HOOK_SECRET_NO,
+    HOOK_SECRET,
+    HOOK_OLD_SECRET, /* null: none */
+    HOOK_OLD_UNTIL,
+    HOOK_TOKEN, /* null: none */
+    HOOK_KEEPS_REJECTED,
+    HOOK_MAX_BODY,
+    HOOK_RATE,
+    HOOK_ANSWER_MS
+};
 
 /* Columns of SQL_LOOK_KEYS. */
 enum key_column { KEY_HASH, KEY_TENANT };

@@ -205,6 +205,7 @@ RIGHTS = {
     "live": "SIUD", "waiting": "SIUD", "reservation": "SID",
     "worker": "SIU", "relay_checkpoint": "SIU",
     "action_window": "S", "api_key": "S", "connector": "S", "migration": "S",
+    "webhook_source": "S",
     "audit_mark": "SIUD", "audit_open": "SIUD", "audit_finding": "SIUD",
 }
 PRIVILEGES = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE",

@@ -24,6 +24,7 @@ KINDS = {
     "http": {"$ref": SCHEMAS["request"]["$id"] + "#/$defs/http"},
     "outcome": SCHEMAS["outcome"],
     "manifest": SCHEMAS["manifest"],
+    "webhook": SCHEMAS["webhook"],
 }
 EXAMPLES = sorted(JSON.glob("examples/*/*.json"))
 
