@@ -92,6 +92,12 @@ static size_t find_slot(const struct search *search, const uint8_t *state)
     return slot;
 }
 
+static bool is_cut(const struct search *search, const uint8_t *state)
+{
+    const struct search_model *model = search->model;
+    return model->is_cut != NULL && model->is_cut(search->config, state);
+}
+
 static void grow_slots(struct search *search)
 {
     free(search->slots);
@@ -189,8 +195,8 @@ static uint32_t find_stuck(const struct search *search)
     sort_edges(search, starts, sources);
     for (size_t i = 0; i < search->count; i++) {
         const uint8_t *state = state_at(search, i);
-        is_met[i] = model->is_end(search->config, state) ||
-                    model->is_cut(search->config, state);
+        is_met[i] =
+            model->is_end(search->config, state) || is_cut(search, state);
         if (is_met[i]) {
             todo[height++] = (uint32_t)i;
         }
@@ -229,7 +235,7 @@ const char *search_run(struct search *search, const void *first)
         memcpy(state, state_at(search, i), model->state_size);
         search->at = (uint32_t)i;
         broken = model->check(search->config, state);
-        if (broken == NULL && !model->is_cut(search->config, state)) {
+        if (broken == NULL && !is_cut(search, state)) {
             model->expand(search, search->config, state);
         }
     }

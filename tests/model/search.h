@@ -29,7 +29,8 @@ struct search_model {
     const char *(*check)(const void *config, const void *state);
     /* Whether nothing more has to happen. */
     bool (*is_end)(const void *config, const void *state);
-    /* Whether the search does not go on from here: past the model's bounds. */
+    /* Whether the search does not go on from here: past the model's bounds; may
+     * be NULL. */
     bool (*is_cut)(const void *config, const void *state);
 };
 
