@@ -78,4 +78,37 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         "   and a.window_no = u.window_no and a.connector = $2))"
         " order by u.id limit $4",
         4, {PG_TEXT, PG_TEXT, PG_UUID, PG_INT4}},
+    /* tenant, source, scheme, parameter, secret, verify token or null,
+     * keeps_rejected, max_body_bytes, rate_per_s, answer_ms. No row: there is
+     * one of that name. */
+    [SQL_CTL_HOOK_ADD] = {"hook_add",
+        "insert into webhook_source (tenant, source, scheme, parameter,"
+        " secret, verify_token, keeps_rejected, max_body_bytes, rate_per_s,"
+        " answer_ms) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+        " on conflict do nothing returning 1",
+        10,
+        {PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT, PG_BYTEA, PG_BYTEA, PG_BOOL,
+            PG_INT4, PG_INT4, PG_INT4}},
+    /* tenant or null, source or null */
+    [SQL_CTL_HOOK_LIST] = {"hook_list",
+        "select tenant, source, scheme, parameter, is_disabled, secret_no,"
+        " old_until, substring(secret for 33), verify_token is not null,"
+        " keeps_rejected, max_body_bytes, rate_per_s, answer_ms, changed_at"
+        " from webhook_source where ($1::text is null or tenant = $1)"
+        " and ($2::text is null or source = $2) order by tenant, source",
+        2, {PG_TEXT, PG_TEXT}},
+    /* tenant, source, secret, seconds that the one before stays valid */
+    [SQL_CTL_HOOK_ROTATE] = {"hook_rotate",
+        "update webhook_source set secret = $3, secret_no = secret_no + 1,"
+        " old_secret = case when $4 > 0 then secret end,"
+        " old_until = case when $4 > 0"
+        "  then fleet_now() + make_interval(secs => $4) end,"
+        " version = version + 1, changed_at = fleet_now()"
+        " where tenant = $1 and source = $2",
+        4, {PG_TEXT, PG_TEXT, PG_BYTEA, PG_INT4}},
+    /* tenant, source, is_disabled */
+    [SQL_CTL_HOOK_SWITCH] = {"hook_switch",
+        "update webhook_source set is_disabled = $3, version = version + 1,"
+        " changed_at = fleet_now() where tenant = $1 and source = $2",
+        3, {PG_TEXT, PG_TEXT, PG_BOOL}},
 };

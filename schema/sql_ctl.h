@@ -17,7 +17,28 @@ enum sql_ctl {
     SQL_CTL_ACTION_LIST,
     SQL_CTL_CANCEL, /* columns: enum cancel_column */
     SQL_CTL_UNFINISHED,
+    SQL_CTL_HOOK_ADD,
+    SQL_CTL_HOOK_LIST, /* columns: enum ctl_hook_column */
+    SQL_CTL_HOOK_ROTATE,
+    SQL_CTL_HOOK_SWITCH,
     SQL_CTL_COUNT
+};
+
+enum ctl_hook_column {
+    CTL_HOOK_TENANT,
+    CTL_HOOK_SOURCE,
+    CTL_HOOK_SCHEME,
+    CTL_HOOK_PARAMETER,
+    CTL_HOOK_IS_DISABLED,
+    CTL_HOOK_SECRET_NO,
+    CTL_HOOK_OLD_UNTIL, /* null: no older secret */
+    CTL_HOOK_SEAL,      /* the head of the sealed secret */
+    CTL_HOOK_HAS_TOKEN,
+    CTL_HOOK_KEEPS_REJECTED,
+    CTL_HOOK_MAX_BODY,
+    CTL_HOOK_RATE,
+    CTL_HOOK_ANSWER_MS,
+    CTL_HOOK_CHANGED_AT
 };
 
 extern const struct pg_statement SQL_CTL[SQL_CTL_COUNT];

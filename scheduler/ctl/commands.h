@@ -8,6 +8,7 @@
 extern const struct command COMMAND_MIGRATE;
 extern const struct command COMMAND_KEY;
 extern const struct command COMMAND_CONNECTOR;
+extern const struct command COMMAND_WEBHOOK;
 extern const struct command COMMAND_PUBLISH;
 extern const struct command COMMAND_GET;
 extern const struct command COMMAND_LIST;

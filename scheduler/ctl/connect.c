@@ -10,6 +10,9 @@ const struct conf_setting CTL_SETTINGS[] = {
     {"connector.allow_unsigned", CONF_BOOL, "false", 0, 0,
         "connector add: take manifests without a signature, as local clusters "
         "do"},
+    {"webhooks.master_key_file", CONF_PATH, "", 0, 0,
+        "webhook source add, rotate: master keys that secrets are sealed "
+        "with, lines of NUMBER:BASE64; the producer's own file"},
 };
 const size_t CTL_SETTINGS_COUNT = ARRAY_LEN(CTL_SETTINGS);
 

@@ -67,8 +67,9 @@ int ctl_fail(enum ctl_exit code, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The same with an err; transient errors end with CTL_TRY_LATER. */
 int ctl_fail_err(const struct err *err);
 
-/* A table for people, or one JSON object a line with --json. Columns whose
- * name ends in "_ms", "_s", "_count" or is "attempts" are numbers in JSON. */
+/* A table for people, or one JSON object a line with --json. Columns whose name
+ * ends in "_ms", "_s", "_no", "_bytes", "_count" or is "attempts" are numbers
+ * in JSON. */
 struct ctl_table;
 struct ctl_table *ctl_table_new(
     const struct ctl *ctl, const char *const *columns, size_t count);

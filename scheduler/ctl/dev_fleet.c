@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,8 @@
 #define PORT_TRIES 1000
 #define READY_WAIT_MS 60000
 #define MAX_FILE_BYTES ((size_t)64 << 10)
+#define MASTER_KEY "master.key"
+#define MASTER_KEY_BYTES 32
 
 static const struct {
     const char *name;
@@ -252,6 +255,39 @@ static void put_shared(struct buf *out, const struct conf *conf)
     buf_printf(out, "topics.prefix = %s\n", conf_text(conf, "topics.prefix"));
 }
 
+static void put_master_key(struct buf *out, const struct dev_fleet *fleet)
+{
+    buf_printf(
+        out, "webhooks.master_key_file = %s/%s\n", fleet->dir, MASTER_KEY);
+}
+
+/* Made once: what was sealed with it must stay readable. */
+static int write_master_key(const struct dev_fleet *fleet, struct err *err)
+{
+    uint8_t bytes[MASTER_KEY_BYTES];
+    struct buf line;
+    int rc = 0;
+    char *path = dev_file(fleet, MASTER_KEY);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        if (errno != EEXIST)
+            rc = err_set_errno(err, ERR_PERMANENT, "FILE", "%s", path);
+        free(path);
+        return rc;
+    }
+    random_bytes(bytes, sizeof bytes);
+    buf_init(&line, 128);
+    buf_put_str(&line, "1:");
+    base64_put(&line, (struct span){(const char *)bytes, sizeof bytes});
+    buf_put_char(&line, '\n');
+    if (write(fd, line.data, line.len) != (ssize_t)line.len)
+        rc = err_set_errno(err, ERR_PERMANENT, "FILE", "%s", path);
+    close(fd);
+    buf_fini(&line);
+    free(path);
+    return rc;
+}
+
 static void put_part(struct buf *out, const struct dev_fleet *fleet,
     enum dev_part part, const struct conf *conf)
 {
@@ -259,6 +295,8 @@ static void put_part(struct buf *out, const struct dev_fleet *fleet,
     put_shared(out, conf);
     buf_printf(
         out, "http.listen = 127.0.0.1:%u\n", (unsigned)fleet->ports[part]);
+    if (part == DEV_PRODUCER)
+        put_master_key(out, fleet);
     if (part != DEV_WORKER)
         return;
     buf_printf(out, "egress.private_allow = 127.0.0.1:%u\n",
@@ -298,6 +336,9 @@ int dev_write_settings(
     buf_printf(
         &text, "postgres.owner = %s\n", conf_text(conf, "postgres.owner"));
     buf_put_str(&text, "connector.allow_unsigned = true\n");
+    put_master_key(&text, fleet);
+    if (rc == 0)
+        rc = write_master_key(fleet, err);
     if (rc == 0)
         rc = write_file(fleet, "actionist.conf", &text, err);
     for (size_t i = DEV_SCHEDULER; i < DEV_PART_COUNT && rc == 0; i++)

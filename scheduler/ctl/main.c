@@ -12,6 +12,7 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_MIGRATE,
     &COMMAND_KEY,
     &COMMAND_CONNECTOR,
+    &COMMAND_WEBHOOK,
     &COMMAND_PUBLISH,
     &COMMAND_GET,
     &COMMAND_LIST,

@@ -6,7 +6,7 @@
 #include "common/json.h"
 #include "scheduler/ctl/ctl.h"
 
-#define MAX_COLUMNS 12
+#define MAX_COLUMNS 13
 #define MAX_BUFFERED_BYTES ((size_t)64 << 20)
 
 struct ctl_table {
@@ -41,7 +41,8 @@ static bool ends_with(const char *text, const char *end)
 static bool is_number_column(const char *name)
 {
     return ends_with(name, "_ms") || ends_with(name, "_s") ||
-           ends_with(name, "_count") || strcmp(name, "attempts") == 0;
+           ends_with(name, "_count") || ends_with(name, "_bytes") ||
+           ends_with(name, "_no") || strcmp(name, "attempts") == 0;
 }
 
 static void print_json_row(

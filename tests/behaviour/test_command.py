@@ -13,8 +13,8 @@ import pytest
 from lib.programs import BIN
 from local.cluster import new_space_name
 
-COMMANDS = ("migrate", "key", "connector", "publish", "get", "list", "cancel",
-            "verify", "dev")
+COMMANDS = ("migrate", "key", "connector", "webhook", "publish", "get",
+            "list", "cancel", "verify", "dev")
 
 MANIFEST = {
     "manifest": 1, "name": "shop", "version": "1.0.0",
