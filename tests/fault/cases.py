@@ -79,7 +79,8 @@ def script(double):
 
 def check(case, out, effects, has_crashed):
     """One outcome against what the provider saw."""
-    seen = f"it ended as {out}, the provider saw {effects}"
+    said = {name: out[name] for name in ("id", "status", "attempts", "error")}
+    seen = f"it ended as {said}, the provider saw {effects}"
     allowed = {STATUS[case.ending]}
     if has_crashed and case.effect == "unsafe" and case.role != "scheduler":
         allowed.add("indeterminate")

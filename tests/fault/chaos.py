@@ -10,6 +10,8 @@ import signal
 import threading
 import time
 
+from confluent_kafka import Producer
+
 from counters import is_leader, is_ready
 from lib import invariants
 from lib.fleet import Fleet, local_ports
@@ -31,6 +33,7 @@ LONG_FREEZE_S = (12, 16)  # longer than a lease
 TXN_FREEZE_S = (32, 36)   # longer than the relay's transactions may take
 SHORT_FREEZE_S = (2, 4)   # longer than it takes to be taken over
 HANG_S = 2
+FENCE_S = 30
 
 
 def name_of(pid):
@@ -169,6 +172,13 @@ class Chaos:
         finally:
             self._wait_for_replica("")
 
+    def _fence_relay(self):
+        """As another relay would that thinks it leads: both lanes."""
+        for lane in "ab":
+            Producer({**self.fleet.kafka.settings, "transactional.id":
+                      f"{self.fleet.space}.relay.0.{lane}"}
+                     ).init_transactions(FENCE_S)
+
     def _wait_for_replica(self, name):
         self.fleet.sql(
             f"alter system set synchronous_standby_names = '{name}'")
@@ -192,6 +202,7 @@ class Chaos:
             (1, "restart Postgres", self._restart_postgres),
             (2, "cut sessions", self._cut_sessions),
             (2, "hang commits", self._hang_commits),
+            (2, "fence relay", self._fence_relay),
         )
 
     def _raise_dead(self):

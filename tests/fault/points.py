@@ -12,10 +12,11 @@ import threading
 import time
 import traceback
 
-from cases import all_cases
+from cases import all_cases, script
 from lane import Lane
 
 PROGRESS_S = 15
+MESSAGE = 1500  # characters of a failure
 
 
 class Sweep:
@@ -31,6 +32,7 @@ class Sweep:
         if options.quick:
             self.end = time.monotonic() + 60 * options.quick
         self.lock = threading.Lock()
+        self.at_work = collections.Counter()  # role: lanes
         self.places = {}  # case: {place: calls} of an undisturbed run
         self.planned = collections.Counter()  # role: points
         self.tried = collections.Counter()  # role: points
@@ -103,14 +105,28 @@ class Sweep:
             told.join()
 
     def _drain(self, lane, queues, number):
-        first = number % len(self.roles)
-        for role in self.roles[first:] + self.roles[:first]:
+        role = self.roles[number % len(self.roles)]
+        at_work = self.at_work
+        while role is not None:
+            with self.lock:
+                at_work[role] += 1
             while self.end is None or time.monotonic() < self.end:
                 try:
                     point = queues[role].get_nowait()
                 except queue.Empty:
                     break
                 self._try(lane, *point)
+            with self.lock:
+                at_work[role] -= 1
+                role = self._neediest(queues)
+
+    def _neediest(self, queues):
+        """The role with most left for each lane at it; None at the end."""
+        if self.end is not None and time.monotonic() >= self.end:
+            return None
+        left = {role: one.qsize() / (1 + self.at_work[role])
+                for role, one in queues.items() if not one.empty()}
+        return max(left, key=left.get, default=None)
 
     def _try(self, lane, case, place, number):
         try:
@@ -131,7 +147,8 @@ class Sweep:
     def _fail(self, what, lane, caught):
         last = traceback.extract_tb(caught.__traceback__)[-1]
         line = (f"FAILED {what} in {lane.folder}: "
-                f"{type(caught).__name__} {last.name}:{last.lineno} {caught}")
+                f"{type(caught).__name__} {last.name}:{last.lineno} "
+                f"{str(caught)[:MESSAGE]}")
         with self.lock:
             self.failures.append(line)
             print(line, flush=True)
@@ -168,6 +185,7 @@ class Sweep:
 
 def sweep(cluster, double, folder, counters, options):
     """Runs one; returns (passed, failed)."""
+    script(double)
     made = Sweep(lambda: Lane(cluster, double, folder, counters), options)
     made.run()
     made.report()
