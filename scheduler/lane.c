@@ -249,13 +249,25 @@ static int produce(
     return 0;
 }
 
+/* A producer that was fenced drops its queue: the reports say "purged", only
+ * the fatal error says why. */
+static int delivery_error(const struct lane *lane, struct err *err)
+{
+    char reason[256];
+    const rd_kafka_resp_err_t fatal =
+        rd_kafka_fatal_error(lane->rk, reason, sizeof(reason));
+    return code_error(
+        fatal != RD_KAFKA_RESP_ERR_NO_ERROR ? fatal : lane->failed, "delivery",
+        err);
+}
+
 static int await_reports(struct lane *lane, struct err *err)
 {
     const int64_t until_us = now_mono_us() + REPORTS_LIMIT_S * US_PER_S;
     while (lane->in_flight > 0) {
         (void)rd_kafka_poll(lane->rk, POLL_MS);
         if (lane->failed != RD_KAFKA_RESP_ERR_NO_ERROR) {
-            return code_error(lane->failed, "delivery", err);
+            return delivery_error(lane, err);
         }
         if (now_mono_us() > until_us ||
             atomic_load(lane->target->is_cancelled)) {
