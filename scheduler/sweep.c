@@ -15,7 +15,7 @@
 #include "schema/state.h"
 
 enum { QUEUE_OWNERS = 128, TAKE_ROWS = 500, SERVER_SIZE = 128 };
-#define ORPHANS_EVERY_US (5 * US_PER_S)
+#define ORPHANS_EVERY_US (2 * US_PER_S)
 
 /* Why an owner's rows are taken. */
 enum cause { CAUSE_GONE, CAUSE_LAPSED, CAUSE_ORPHANED };

@@ -6,6 +6,12 @@
 /* Work that waits for a person is never due by time. */
 #define IS_TIMED "reason not in (4, 5)"
 
+/* Only the lease ends the begun call of an unsafe action whose owner is dead:
+ * if presence was wrong, the owner still says how it ended. */
+#define IS_LEASED                                                              \
+    "(l.state = 2 and l.effect = 3 and exists (select from worker w"           \
+    " where w.boot_id = l.owner and w.lease_until > fleet_now()))"
+
 /* Microseconds until the first row is due, at most a minute. */
 #define NEXT_DUE_US                                                            \
     "coalesce((select extract(epoch from least(due, fleet_now()"               \
@@ -134,14 +140,14 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
     [SQL_WORK_ORPHANS] = {"orphans",
         "select distinct l.owner from live l where l.owner is not null"
         " and not exists (select from worker w where w.boot_id = l.owner"
-        "  and w.state = 1) limit 100",
+        "  and w.state = 1) and not " IS_LEASED " limit 100",
         0, {0}},
     /* boot id, rows at most */
     [SQL_WORK_ORPHANS_OF] = {"orphans_of",
         "select id, tenant, attempt_no, state, effect, calls, deaths,"
-        "  is_effect_unknown from live where owner = $1"
+        "  is_effect_unknown from live l where owner = $1"
         " and not exists (select from worker w where w.boot_id = $1"
-        "  and w.state = 1) order by id limit $2",
+        "  and w.state = 1) and not " IS_LEASED " order by id limit $2",
         2, {PG_UUID, PG_INT4}},
     /* ids (sorted), attempt numbers, states, calls to add, whether the effect
      * is unknown, boot id of the dead owner, ledger notes. A row that moved

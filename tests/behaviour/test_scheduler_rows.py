@@ -183,6 +183,11 @@ def test_begun_unsafe_and_third_deaths_end(fleet, db, tenant):
         "indeterminate", "WORKER_LOST", 1)
     assert out["idempotency_key"].startswith("key-")
     assert out["started_at"] is not None
+    # Presence proves a death at once, but only the lease ends a begun call.
+    assert fleet.sql(
+        "select o.finished_at >= w.lease_until from outcome o, worker w"
+        " where o.id = %s and w.boot_id = %s",
+        (begun, worker.boot_id)) == [(True,)]
     out = outcome_of(fleet, third)
     assert (out["status"], out["error"]["code"]) == (
         "indeterminate", "WORKER_CRASH")
