@@ -34,6 +34,7 @@ struct keeper_state {
     unsigned uid_base; /* of the block that is ours */
     int uid_lock;
     int64_t renewed_us;
+    bool is_stale; /* not renewed in time: all runners were killed */
     bool is_over;
 };
 
@@ -150,6 +151,7 @@ static void obey(struct keeper_state *keeper,
         kill_all(keeper);
     } else if (message->kind == KEEPER_RENEWED) {
         keeper->renewed_us = now_mono_us();
+        keeper->is_stale = false;
     } else {
         keeper->is_over = true;
     }
@@ -279,8 +281,8 @@ static void clean_up(struct keeper_state *keeper)
 
 static int wait_ms(const struct keeper_state *keeper)
 {
-    if (keeper->running == 0) {
-        return -1;
+    if (keeper->running == 0 || keeper->is_stale) {
+        return -1; /* runners that were killed wake the loop by their pidfds */
     }
     const int64_t left_us =
         keeper->renewed_us + KEEPER_LEASE_US - now_mono_us();
@@ -289,8 +291,9 @@ static int wait_ms(const struct keeper_state *keeper)
 
 static void check_lease(struct keeper_state *keeper)
 {
-    if (keeper->running > 0 &&
+    if (keeper->running > 0 && !keeper->is_stale &&
         now_mono_us() - keeper->renewed_us > KEEPER_LEASE_US) {
+        keeper->is_stale = true;
         LOG(ERROR, "lease_stale", NULL,
             "the worker's lease was not renewed for 8 s: killing all runners");
         kill_all(keeper);
