@@ -50,11 +50,10 @@ enum effect { EFFECT_NATURAL = 1, EFFECT_KEYED = 2, EFFECT_UNSAFE = 3 };
 
 /* ledger.kind */
 enum ledger_kind {
-    LEDGER_ATTEMPT = 1,   /* an attempt that was not the last */
-    LEDGER_LATE = 2,      /* a result that came after its fence had moved */
-    LEDGER_DUPLICATE = 3, /* the same request again */
-    LEDGER_TAKEOVER = 4,  /* taken from a dead worker */
-    LEDGER_OPS = 5        /* an act of a person */
+    LEDGER_ATTEMPT = 1,  /* an attempt that was not the last */
+    LEDGER_LATE = 2,     /* a result that came after its fence had moved */
+    LEDGER_TAKEOVER = 4, /* taken from a dead worker */
+    LEDGER_OPS = 5       /* an act of a person */
 };
 
 /* error.class of an outcome */

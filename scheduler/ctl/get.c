@@ -50,12 +50,11 @@ static const char *ledger_kind_text(int64_t kind)
     static const char *const names[] = {
         [LEDGER_ATTEMPT] = "attempt",
         [LEDGER_LATE] = "late result",
-        [LEDGER_DUPLICATE] = "duplicate",
         [LEDGER_TAKEOVER] = "takeover",
         [LEDGER_OPS] = "ops",
     };
-    bool is_known = kind >= LEDGER_ATTEMPT && kind <= LEDGER_OPS;
-    return is_known ? names[kind] : "unknown";
+    bool is_in_range = kind >= 0 && (size_t)kind < ARRAY_LEN(names);
+    return is_in_range && names[kind] != NULL ? names[kind] : "unknown";
 }
 
 /* -- for machines ----------------------------------------------------------------- */
