@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules by which a worker opens a gate, and finds what it forgot."""
+
+import concurrent.futures
+
+import pytest
+
+from lib import invariants, rows
+from lib.load import Load, make_house
+from lib.wait import stays_true, wait_for
+
+BEGUN = 2
+
+
+@pytest.fixture(scope="module")
+def house(fleets, double):
+    return make_house(fleets, double, producers=0)
+
+
+@pytest.fixture
+def load(house, double):
+    house.wait_ready(house["worker-0"])
+    return Load(house, double)
+
+
+def boot(house):
+    """(boot id, presence key) of the one worker, once it alone lives."""
+    def probe():
+        found = house.sql(
+            "select boot_id, presence_key from worker where state = 1")
+        return found[0] if len(found) == 1 else None
+
+    return wait_for(probe, "one living worker", 60)
+
+
+def living(house):
+    return [one for (one,) in house.sql(
+        "select boot_id from worker where state = 1")]
+
+
+def test_unsafe_call_runs_only_once_it_is_begun(house, load):
+    load.script({"never": True})
+    load.publish(5, ["unsafe"])
+    load.wait_called(5)
+    states = house.sql("select state from live where tenant = any (%s)",
+                       (load.tenants,))
+    assert states == [(BEGUN,)] * 5
+    house["worker-0"].restart()
+    invariants.check(load, unknown=True)
+
+
+def test_no_call_starts_while_presence_is_lost(house, double, load):
+    """Another session gets the worker's lock before it can take it back. Later
+    it gives up, and starts over under another identity."""
+    owner, key = boot(house)
+    load.script({})
+    with (rows.connect(house, autocommit=True) as thief,
+          concurrent.futures.ThreadPoolExecutor(1) as pool):
+        waiting = pool.submit(thief.execute, "select pg_advisory_lock(%s)",
+                              (key,))
+        wait_for(lambda: house.sql(
+            "select 1 from pg_locks where pid = %s and not granted",
+            (thief.info.backend_pid,)), "the lock to be waited for")
+        house.sql("select pg_terminate_backend(pid) from pg_locks"
+                  " where locktype = 'advisory' and granted"
+                  " and (classid::int8 << 32 | objid::int8) = %s", (key,))
+        waiting.result(30)
+        load.publish(3, ["natural"])
+        wait_for(lambda: house.sql(
+            "select count(*) from live where tenant = any (%s)",
+            (load.tenants,)) == [(3,)], "the claims")
+        stays_true(lambda: not double.requests(f"/natural/{load.run}/*")
+                   or owner not in living(house), "nothing is called", 2)
+        thief.execute("select pg_advisory_unlock(%s)", (key,))
+    load.wait_called(3)
+    invariants.check(load)
+
+
+def test_row_of_mine_that_is_in_no_memory_is_found(house, tenant):
+    owner, _ = boot(house)
+    with rows.connect(house, autocommit=True) as db:
+        action = rows.add_live(db, tenant, owner, "natural")
+    wait_for(lambda: house.sql("select 1 from outcome where id = %s",
+                               (action,)), "its outcome")
+    assert house.sql("select state from worker where boot_id = %s",
+                     (owner,)) == [(1,)]
