@@ -432,6 +432,34 @@ static void odd_digests_are_wrong(void **state)
     }
 }
 
+/* WHK-10: the window is closed on both sides, its edges belong to it. */
+static void the_window_has_two_edges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        enum signature_verdict verdict;
+    } rows[] = {
+        {"t=1795999699,v1=646418e2f98cb208c9821fa1011081a679e7c19c5fc717121121"
+         "f28c921f310c",
+            SIGNATURE_STALE},
+        {"t=1795999700,v1=762d45f889bab0c2adf4585a0894fece70ae42885ac2e77052ed"
+         "1f725a727f09",
+            SIGNATURE_RIGHT},
+        {"t=1796000300,v1=53c6daa3f98398ae259f2d12214615e8b5265641e39a7901cdec"
+         "fa5e81786289",
+            SIGNATURE_RIGHT},
+        {"t=1796000301,v1=45e5b702f38cb71a50dc2092db04232fea9f5b1856485abb2fe5"
+         "bdfe8dad3c54",
+            SIGNATURE_STALE}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct vector vector = {"stripe", "whsec_testonly_stripe_0001",
+            "", "{\"id\":\"evt_1\"}", {"Stripe-Signature", rows[i].header},
+            NOW_S, rows[i].verdict};
+        assert_int_equal(verdict_of(&vector), rows[i].verdict);
+    }
+}
+
 /* PayPal's documented sample has no published certificate, so the message. */
 static void paypal_signs_a_checksum(void **state)
 {
@@ -582,6 +610,7 @@ int main(void)
         cmocka_unit_test(twilio_takes_equal_fields_once),
         cmocka_unit_test(fields_do_not_run_into_each_other),
         cmocka_unit_test(odd_digests_are_wrong),
+        cmocka_unit_test(the_window_has_two_edges),
         cmocka_unit_test(paypal_signs_a_checksum),
         cmocka_unit_test(weak_secrets_are_refused),
         cmocka_unit_test(parameters_are_checked),
