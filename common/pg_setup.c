@@ -17,11 +17,12 @@ enum { CONNECT_DEADLINE_MS = 5000, NEXT_HOST_MS = 10000, CHECK_RESULT = 1 };
     "('synchronous_commit', 'on'), ('jit', 'off'),"                            \
     "('statement_timeout', '5s'), ('lock_timeout', '2s'),"                     \
     "('idle_in_transaction_session_timeout', '10s')"
-/* Index lookups only: see E2. Without them the planner flips to hash joins
+/* Index lookups only. Without them the planner flips to hash joins, bitmaps
  * and sequential scans with the size that its statistics remember. */
 #define PINNED_PLANS                                                           \
     ", ('plan_cache_mode', 'force_generic_plan'), ('enable_hashjoin', 'off')," \
-    "('enable_mergejoin', 'off'), ('enable_seqscan', 'off')"
+    "('enable_mergejoin', 'off'), ('enable_seqscan', 'off'),"                  \
+    "('enable_bitmapscan', 'off')"
 #define SET_ALL(values)                                                        \
     "SELECT set_config(name, value, false)"                                    \
     " FROM (VALUES " values ") AS setting (name, value)"

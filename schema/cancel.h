@@ -26,10 +26,11 @@
 #define CANCEL_SQL                                                             \
     "with asked as (select id from unnest($1::uuid[]) as u (id)),"             \
     " marked as (update live l set is_cancelled = true from asked i"           \
-    "  where l.id = i.id and not l.is_cancelled"                               \
+    "  where l.id between i.id and i.id and not l.is_cancelled"                \
     "  and ($2::text is null or l.tenant = $2)"                                \
     "  returning l.id, l.tenant, l.attempt_no),"                               \
-    " gone as (delete from waiting w using asked i where w.id = i.id"          \
+    " gone as (delete from waiting w using asked i"                            \
+    "  where w.id between i.id and i.id"                                       \
     "  and ($2::text is null or w.tenant = $2) returning w.*),"                \
     " moved as (insert into live (id, window_no, tenant, attempt_no, state,"   \
     "   effect, calls, deaths, is_effect_unknown, is_cancelled, deadline,"     \

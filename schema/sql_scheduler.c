@@ -101,13 +101,15 @@ const struct pg_statement SQL_PULSE[SQL_PULSE_COUNT] = {
         0, {0}},
 };
 
+/* `id between x and x`: see the note in sql_worker.c. */
 const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
     /* rows at most */
     [SQL_WORK_DUE_TAKE] = {"due_take",
         "with picked as (select id from waiting where due <= fleet_now()"
         "   and " IS_TIMED " and (deadline is null or deadline > fleet_now())"
         "   order by due limit $1 for update skip locked),"
-        " gone as (delete from waiting w using picked p where w.id = p.id"
+        " gone as (delete from waiting w using picked p"
+        "  where w.id between p.id and p.id"
         "  returning w.*)"
         " insert into live (id, window_no, tenant, attempt_no, state, effect,"
         "  calls, deaths, is_effect_unknown, deadline, started_at)"
@@ -162,7 +164,8 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "  from unnest($1::uuid[], $2::int4[], $3::int2[], $4::int4[],"
         "   $5::bool[], $7::bytea[])"
         "   as i (id, attempt_no, state, calls, is_unknown, note)"
-        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  where l.id between i.id and i.id"
+        "  and l.attempt_no = i.attempt_no"
         "  and l.state = i.state and l.owner = $6"
         "  and not exists (select from worker w where w.boot_id = $6"
         "   and w.state = 1)"
@@ -178,15 +181,19 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
     [SQL_WORK_LIVE_FACTS] = {"live_facts",
         "select l.id, l.attempt_no, l.tenant, coalesce(l.started_at, l.since),"
         "  a.connector, a.action, a.manifest, a.request, fleet_now()"
-        " from unnest($1::uuid[]) as u (id) join live l on l.id = u.id"
-        " join action a on a.id = l.id and a.window_no = l.window_no",
+        " from unnest($1::uuid[]) as u (id)"
+        " join live l on l.id between u.id and u.id"
+        " join action a on a.id between l.id and l.id"
+        "  and a.window_no = l.window_no",
         1, {PG_UUID_ARRAY}},
     /* ids */
     [SQL_WORK_WAITING_FACTS] = {"waiting_facts",
         "select t.id, t.attempt_no, t.tenant, t.started_at, a.connector,"
         "  a.action, a.manifest, a.request, fleet_now()"
-        " from unnest($1::uuid[]) as u (id) join waiting t on t.id = u.id"
-        " join action a on a.id = t.id and a.window_no = t.window_no",
+        " from unnest($1::uuid[]) as u (id)"
+        " join waiting t on t.id between u.id and u.id"
+        " join action a on a.id between t.id and t.id"
+        "  and a.window_no = t.window_no",
         1, {PG_UUID_ARRAY}},
     /* ids (sorted), attempt numbers, statuses, calls, error codes, bodies.
      * Only rows whose owner does not live. */
@@ -194,7 +201,8 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "with gone as (delete from live l using unnest($1::uuid[],"
         "   $2::int4[], $3::int2[], $4::int4[], $5::text[], $6::bytea[])"
         "   as i (id, attempt_no, status, calls, error_code, body)"
-        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  where l.id between i.id and i.id"
+        "  and l.attempt_no = i.attempt_no"
         "  and not exists (select from worker w where w.boot_id = l.owner"
         "   and w.state = 1)"
         "  returning l.id, l.window_no, l.tenant, i.status, i.attempt_no,"
@@ -210,7 +218,8 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "with gone as (delete from waiting t using unnest($1::uuid[],"
         "   $2::int4[], $3::int2[], $4::int4[], $5::text[], $6::bytea[])"
         "   as i (id, attempt_no, status, calls, error_code, body)"
-        "  where t.id = i.id and t.attempt_no = i.attempt_no"
+        "  where t.id between i.id and i.id"
+        "  and t.attempt_no = i.attempt_no"
         "  returning t.id, t.window_no, t.tenant, i.status, i.attempt_no,"
         "   i.calls, i.error_code, i.body)"
         " insert into outcome (id, window_no, tenant, status, attempt_no,"

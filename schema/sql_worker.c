@@ -3,6 +3,14 @@
 
 #include "schema/connector_cache.h"
 
+/*
+ * Rows are looked up by `id between x and x`, which is `id = x` but for the
+ * planner: it cannot merge by it, so a walk through the whole of `live` is not
+ * one of its choices. Plans live as long as the session, and one made while
+ * `live` was empty, which it often is, would else have walked it for each
+ * batch for ever.
+ */
+
 /* A worker whose row is dead must not write anything any more: its rows were
  * taken in the transaction that marked it. The boot id and ")" follow. */
 #define ALIVE_IS                                                               \
@@ -53,8 +61,9 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
      * claim collided with. */
     [SQL_WORKER_CONFLICTS] = {"conflicts",
         "select a.id, a.fingerprint, l.owner"
-        " from unnest($1::uuid[]) as u (id) join action a on a.id = u.id"
-        " left join live l on l.id = a.id",
+        " from unnest($1::uuid[]) as u (id)"
+        " join action a on a.id between u.id and u.id"
+        " left join live l on l.id between a.id and a.id",
         1, {PG_UUID_ARRAY}},
     /* A read does not wait for a synchronous standby; a commit that wrote
      * something does. */
@@ -64,11 +73,12 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
     [SQL_WORKER_TAKE] = {"take",
         "with taken as (update live l set owner = $3, since = fleet_now()"
         "  from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
-        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  where l.id between i.id and i.id and l.attempt_no = i.attempt_no"
         "  and l.owner is null and l.state = 1 and " ALIVE_IS "$3)"
         "  returning l.*)"
         " select " LIVE_COLUMNS " from taken r"
-        " join action a on a.id = r.id and a.window_no = r.window_no",
+        " join action a on a.id between r.id and r.id"
+        "  and a.window_no = r.window_no",
         3, {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_UUID}},
     /* boot id, rows at most. What was dispatched and is still nobody's: the
      * dispatch record stands in a partition that nobody reads right now. Work
@@ -78,16 +88,19 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "  and state = 1 and since < fleet_now() - interval '100 ms'"
         "  order by id limit $2 for update skip locked),"
         " taken as (update live l set owner = $1, since = fleet_now()"
-        "  from picked p where l.id = p.id and " ALIVE_IS "$1)"
+        "  from picked p where l.id between p.id and p.id"
+        "  and " ALIVE_IS "$1)"
         "  returning l.*)"
         " select " LIVE_COLUMNS " from taken r"
-        " join action a on a.id = r.id and a.window_no = r.window_no",
+        " join action a on a.id between r.id and r.id"
+        "  and a.window_no = r.window_no",
         2, {PG_UUID, PG_INT4}},
     /* ids, boot id: rows that are mine already */
     [SQL_WORKER_LOAD] = {"load",
         "select " LIVE_COLUMNS " from unnest($1::uuid[]) as u (id)"
-        " join live r on r.id = u.id and r.owner = $2"
-        " join action a on a.id = r.id and a.window_no = r.window_no",
+        " join live r on r.id between u.id and u.id and r.owner = $2"
+        " join action a on a.id between r.id and r.id"
+        "  and a.window_no = r.window_no",
         2, {PG_UUID_ARRAY, PG_UUID}},
     /* ids (sorted), attempt numbers, boot id. Returns the ids whose gate may
      * open. */
@@ -95,7 +108,8 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "update live l set state = 2,"
         "  started_at = coalesce(l.started_at, fleet_now())"
         " from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
-        " where l.id = i.id and l.attempt_no = i.attempt_no and l.owner = $3"
+        " where l.id between i.id and i.id"
+        "  and l.attempt_no = i.attempt_no and l.owner = $3"
         " and l.state = 1 and not l.is_cancelled"
         " and exists (select from worker w where w.boot_id = $3"
         "  and w.state = 1 and w.lease_until > fleet_now())"
@@ -104,7 +118,8 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
     /* ids */
     [SQL_WORKER_BEGIN_READ] = {"begin_read",
         "select l.id, l.attempt_no, l.state, l.owner, l.is_cancelled"
-        " from unnest($1::uuid[]) as u (id) join live l on l.id = u.id",
+        " from unnest($1::uuid[]) as u (id)"
+        " join live l on l.id between u.id and u.id",
         1, {PG_UUID_ARRAY}},
     /* ids (sorted), attempt numbers, statuses, calls, error codes, bodies,
      * boot id. The outcome exists only for the row this statement deletes. */
@@ -112,7 +127,7 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "with gone as (delete from live l using unnest($1::uuid[],"
         "   $2::int4[], $3::int2[], $4::int4[], $5::text[], $6::bytea[])"
         "   as i (id, attempt_no, status, calls, error_code, body)"
-        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  where l.id between i.id and i.id and l.attempt_no = i.attempt_no"
         "  and l.owner = $7"
         "  returning l.id, l.window_no, l.tenant, i.status, i.attempt_no,"
         "   i.calls, i.error_code, i.body)"
@@ -132,7 +147,7 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "   $7::bool[], $8::timestamptz[], $9::bytea[], $10::bytea[])"
         "   as i (id, attempt_no, reason, due, wait_ms, calls, is_unknown,"
         "    started_at, error, note)"
-        "  where l.id = i.id and l.attempt_no = i.attempt_no"
+        "  where l.id between i.id and i.id and l.attempt_no = i.attempt_no"
         "  and l.owner = $11 and not l.is_cancelled"
         "  returning l.id, l.window_no, l.tenant, l.effect, l.deaths,"
         "   l.deadline, i.attempt_no, i.reason, i.due, i.wait_ms, i.calls,"
@@ -162,7 +177,7 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         " or exists (select from ledger g where g.id = i.id"
         "  and g.attempt_no = i.attempt_no and g.kind = 1)"
         " from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
-        " left join live l on l.id = i.id",
+        " left join live l on l.id between i.id and i.id",
         2, {PG_UUID_ARRAY, PG_INT4_ARRAY}},
     /* ids, tenants, attempt numbers, details */
     [SQL_WORKER_NOTE_LATE] = {"note_late",
@@ -177,7 +192,8 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "update live l set owner = null, attempt_no = l.attempt_no + 1,"
         "  since = fleet_now()"
         " from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
-        " where l.id = i.id and l.attempt_no = i.attempt_no and l.owner = $3"
+        " where l.id between i.id and i.id"
+        "  and l.attempt_no = i.attempt_no and l.owner = $3"
         " and l.state = 1",
         3, {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_UUID}},
     /* boot id. live has no index on the owner: it holds only what is in
