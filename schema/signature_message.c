@@ -75,8 +75,9 @@ static bool split_form(
             const size_t name = equals == NULL ? part : (size_t)(equals - text);
             struct field *field = &fields[(*count)++];
             field->name = decode(text, name);
-            field->value = equals == NULL ? (struct span){0}
-                                          : decode(equals + 1, part - name - 1);
+            if (equals != NULL) {
+                field->value = decode(equals + 1, part - name - 1);
+            }
         }
         text += end == NULL ? part : part + 1;
         len -= end == NULL ? part : part + 1;

@@ -66,6 +66,10 @@ static void put_text(struct buf *out, const char *name, struct span text)
 void webhook_put(struct buf *out, const struct webhook *webhook)
 {
     char id[UUID_TEXT_SIZE];
+    struct span reason = {0};
+    if (webhook->reason[0] != '\0') {
+        reason = span_of(webhook->reason);
+    }
     uuid_format(webhook->id, id);
     buf_put_str(out, "{\"spec\":\"actionist/1\"");
     put_text(out, "id", span_of(id));
@@ -75,9 +79,7 @@ void webhook_put(struct buf *out, const struct webhook *webhook)
     json_put_name(out, "received_at");
     json_put_time(out, webhook->received_us);
     put_text(out, "verdict", span_of(VERDICTS[webhook->verdict]));
-    put_text(out, "reason",
-        webhook->reason[0] == '\0' ? (struct span){0}
-                                   : span_of(webhook->reason));
+    put_text(out, "reason", reason);
     put_text(out, "scheme", span_of(webhook->scheme));
     json_put_name(out, "secret_no");
     if (webhook->secret_no == 0) {
