@@ -93,6 +93,10 @@ struct vector {
 #define LINEAR_RIGHT                                                           \
     "d013f08cfe1fc2d763447e90076d8e010fcab784b3f0c814b1233bc1bb730e9d"
 
+static const char STD_V1A[] =
+    "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5Bdq"
+    "zCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg==";
+
 static const struct vector PUBLISHED[] = {
     {"standard-webhooks", STD_SECRET, "", STD_BODY,
         {STD_ID, STD_TIME, "webhook-signature",
@@ -115,10 +119,8 @@ static const struct vector PUBLISHED[] = {
         1614265631, SIGNATURE_STALE},
     {"standard-webhooks-ed25519",
         "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4=", "", STD_BODY,
-        {STD_ID, STD_TIME, "webhook-signature",
-            "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7"
-            "AZdpXwVLPo3mNl8EM+m7TBAg=="},
-        1614265330, SIGNATURE_RIGHT},
+        {STD_ID, STD_TIME, "webhook-signature", STD_V1A}, 1614265330,
+        SIGNATURE_RIGHT},
     {"svix", STD_SECRET, "", STD_BODY,
         {"svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJek", "svix-timestamp",
             "1614265330", "svix-signature",
