@@ -466,6 +466,9 @@ const struct command COMMAND_WEBHOOK = {
         "[--grace-s S]\n"
         "                                       both secrets hold meanwhile\n"
         "  webhook source disable|enable SOURCE --tenant T\n\n"
-        "Every producer follows within a second.",
+        "Every producer follows within a second. Schemes: standard-webhooks,\n"
+        "standard-webhooks-ed25519, svix, stripe, github, meta, slack, "
+        "shopify,\nshopify-events, twilio, square, paypal, sendgrid, zendesk, "
+        "linear, discord,\nzoom, paddle, twitch, hubspot-v3.",
     .run = run,
 };

@@ -88,4 +88,7 @@ def test_the_tour_works_as_typed(fleet_info, tmp_path):
     assert ("g-1", "succeeded", 1) in told
     assert told.count(("g-2", "succeeded", 2)) == 2  # waited for, and got
     assert ("r-1", "indeterminate", 1) in told
+    assert re.findall(r"Actionist-Webhook-Status: (\w+)", done.stdout) == [
+        "captured", "duplicate"]
+    assert "HTTP/1.1 401" in done.stdout
     assert not pathlib.Path(fleet_info["dir"]).exists()

@@ -41,6 +41,15 @@ def post(hooks, secret, body, producer="producer-0"):
 # -- the command -----------------------------------------------------------------
 
 
+def test_help_names_every_scheme(house):
+    done = house.ctl("webhook", "source", "add", "x", "--tenant", "t",
+                     "--scheme", "none", check=False)
+    known = done.stderr.split("must be one of: ")[1].strip().split(", ")
+    told = house.ctl("webhook", "--help").stdout.split("Schemes: ")[1]
+    told = told.split(".")[0].replace("\n", " ").split(", ")
+    assert [name.strip() for name in told] == known and len(known) == 20
+
+
 def test_add_list_show(hooks, house):
     done = hooks.ctl("add", "repo", "--scheme", "github", "--json",
                      secret=SECRET + "\n")
