@@ -83,14 +83,22 @@ void bench_producer_close(rd_kafka_t *producer)
 int bench_put(rd_kafka_t *producer, const char *topic, int32_t partition,
     struct span key, struct span value, struct err *err)
 {
+    const rd_kafka_vu_t arguments[] = {
+        {.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = topic},
+        {.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = partition},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+        {.vtype = RD_KAFKA_VTYPE_KEY,
+            .u.mem = {(void *)(uintptr_t)key.ptr, key.len}},
+        {.vtype = RD_KAFKA_VTYPE_VALUE,
+            .u.mem = {(void *)(uintptr_t)value.ptr, value.len}},
+    };
     for (;;) {
-        rd_kafka_resp_err_t rc = rd_kafka_producev(producer,
-            RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(partition),
-            RD_KAFKA_V_KEY((void *)(uintptr_t)key.ptr, key.len),
-            RD_KAFKA_V_VALUE((void *)(uintptr_t)value.ptr, value.len),
-            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
-        if (rc == RD_KAFKA_RESP_ERR_NO_ERROR)
+        rd_kafka_error_t *failure =
+            rd_kafka_produceva(producer, arguments, ARRAY_LEN(arguments));
+        if (failure == NULL)
             return 0;
+        const rd_kafka_resp_err_t rc = rd_kafka_error_code(failure);
+        rd_kafka_error_destroy(failure);
         if (rc != RD_KAFKA_RESP_ERR__QUEUE_FULL)
             return err_set(err, ERR_TRANSIENT, "KAFKA_PRODUCE", "%s: %s", topic,
                 rd_kafka_err2str(rc));

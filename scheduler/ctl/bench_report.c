@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The figures of a run. Times and memory in the units of their names. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/json.h"
@@ -84,7 +85,7 @@ static void print_json(const struct bench *bench)
 
 /* -- for people -------------------------------------------------------------------- */
 
-#define CELL_SIZE 340 /* the largest double in decimals */
+#define CELL_SIZE 64
 #define MAX_CELLS 16
 
 struct row {
@@ -94,7 +95,11 @@ struct row {
 
 static void put_cell(struct row *row, double value, int digits)
 {
-    snprintf(row->cells[row->count++], CELL_SIZE, "%.*f", digits, value);
+    struct buf text;
+    buf_init(&text, CELL_SIZE - 1);
+    buf_printf(&text, "%.*f", digits, value);
+    memcpy(row->cells[row->count++], buf_str(&text), text.len + 1);
+    buf_fini(&text);
 }
 
 static void add_row(struct ctl_table *table, const char *name, struct row *row)
