@@ -179,6 +179,9 @@ cases: install-tools ## the numbered black-box cases
 fault: install-tools programs $(CRASHLIB) ## die at every call (FAULT="--quick")
 	@tests/fault/crash $(FAULT)
 
+mutants: install-tools ## break each rule, see it noticed (MUTANTS="NAME...")
+	@tests/fault/mutants $(MUTANTS)
+
 lint: install-tools ## formatting, clang, clang-tidy, cppcheck, house rules
 	@tests/lint
 

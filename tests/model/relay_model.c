@@ -285,9 +285,9 @@ static unsigned read_rows(const struct world *world, struct relay_core *core)
     unsigned batch = 0;
     for (unsigned i = 0; i < MAX_ROWS; i++) {
         if (world->writers[i] == WRITER_COMMITTED) {
-            const enum relay_verdict verdict =
-                relay_core_row(core, (int64_t)i + 1, true);
-            batch |= verdict == RELAY_PUBLISH ? 1U << i : 0U;
+            const int64_t seq = (int64_t)i + 1;
+            batch |=
+                relay_core_row(core, seq, true) == RELAY_PUBLISH ? 1U << i : 0U;
         }
     }
     return batch;
@@ -339,7 +339,11 @@ static void poll_rows(
 
 static bool is_caught_up(const struct relay *relay)
 {
-    return relay->found == 0;
+    struct relay_core core;
+    load_core(&core, relay);
+    const bool is_so = relay_core_is_caught_up(&core);
+    relay_core_fini(&core);
+    return is_so;
 }
 
 static unsigned low_of(unsigned high, unsigned gaps)
@@ -565,9 +569,8 @@ static bool is_end(const void *config_ptr, const void *state_ptr)
 {
     const struct relay_config *config = config_ptr;
     const struct world *world = state_ptr;
-    const unsigned published = all_published(world);
     for (unsigned i = 0; i < (unsigned)config->rows; i++) {
-        const bool is_published = (published & 1U << i) != 0;
+        const bool is_published = (all_published(world) & 1U << i) != 0;
         if (world->writers[i] != WRITER_GONE && !is_published) {
             return false;
         }
