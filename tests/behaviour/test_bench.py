@@ -39,8 +39,8 @@ def check_kind(figures, floor):
 
 def test_a_quick_run_gives_the_documented_fields(work_dir):
     done = bench(work_dir, "--quick", "--records", "2000", "--json")
+    # Standard error may tell of work that takes longer than two seconds.
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
     report = json.loads(done.stdout)
     assert report["bench"] == "pipeline" and report["records"] == 2000
     assert report["floor"]["rate"] > 0
