@@ -60,7 +60,7 @@ struct manifest_action {
     struct retry_rules retry;
     uint8_t moves[MOVABLE_STATUS_MAX - MOVABLE_STATUS_MIN + 1];
     const struct payload_schema *payload; /* NULL: anything */
-    bool is_echo; /* runtime echo: there is no request */
+    bool is_echo;                 /* runtime echo: there is no request */
     struct request_rules request; /* method NULL: none */
 };
 
