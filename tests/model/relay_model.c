@@ -243,7 +243,7 @@ static unsigned done_rows(unsigned high, unsigned gaps)
 
 static void load_core(struct relay_core *core, const struct relay *relay)
 {
-    int64_t seqs[MAX_ROWS];
+    int64_t seqs[MAX_ROWS] = {0};
     size_t count = 0;
     for (unsigned i = 0; i < MAX_ROWS; i++) {
         if ((relay->gaps & 1U << i) != 0) {
