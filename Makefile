@@ -202,7 +202,7 @@ install: programs ## install the programs under DESTDIR and PREFIX
 		$(DESTDIR)$(PREFIX)/bin
 
 clean: ## remove what was built (the tools that were fetched stay)
-	rm -rf build/release build/asan build/fuzz build/clang build/crash
+	rm -rf build/release build/asan build/fuzz build/clang build/mutants
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' \
