@@ -33,9 +33,9 @@ def boot(house):
     return wait_for(probe, "one living worker", 60)
 
 
-def living(house):
-    return [one for (one,) in house.sql(
-        "select boot_id from worker where state = 1")]
+def boots(house):
+    """Every identity that was ever registered."""
+    return {one for (one,) in house.sql("select boot_id from worker")}
 
 
 def test_unsafe_call_runs_only_once_it_is_begun(house, load):
@@ -52,7 +52,8 @@ def test_unsafe_call_runs_only_once_it_is_begun(house, load):
 def test_no_call_starts_while_presence_is_lost(house, double, load):
     """Another session gets the worker's lock before it can take it back. Later
     it gives up, and starts over under another identity."""
-    owner, key = boot(house)
+    _, key = boot(house)
+    known = boots(house)
     load.script({})
     with (rows.connect(house, autocommit=True) as thief,
           concurrent.futures.ThreadPoolExecutor(1) as pool):
@@ -69,8 +70,9 @@ def test_no_call_starts_while_presence_is_lost(house, double, load):
         wait_for(lambda: house.sql(
             "select count(*) from live where tenant = any (%s)",
             (load.tenants,)) == [(3,)], "the claims")
+        # On a slow machine the other identity may be there already.
         stays_true(lambda: not double.requests(f"/natural/{load.run}/*")
-                   or owner not in living(house), "nothing is called", 2)
+                   or boots(house) != known, "nothing is called", 2)
         thief.execute("select pg_advisory_unlock(%s)", (key,))
     load.wait_called(3)
     invariants.check(load)
