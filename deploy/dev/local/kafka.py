@@ -21,7 +21,7 @@ LIBS = CACHE / "libs"
 ARCHIVE = CACHE / "kafka.jsa"
 FORMATTED = CACHE / "formatted"
 JVM = ["java", "-Xms384m", "-Xmx384m", "-XX:+UseSerialGC",
-       "-XX:TieredStopAtLevel=1"]
+       "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
 USER = "actionist"
 
 # name, partitions (None: as the cluster says), topic settings
@@ -186,7 +186,11 @@ class Node:
         if jvm_options is None:
             jvm_options = ([f"-XX:SharedArchiveFile={ARCHIVE}"]
                            if ARCHIVE.exists() else [])
-        process.start([*JVM, *jvm_options, "-cp", _class_path(),
+        # Libraries are unpacked here, not where a kill would leave them.
+        temporary = self.home / "tmp"
+        temporary.mkdir(exist_ok=True)
+        process.start([*JVM, *jvm_options, f"-Djava.io.tmpdir={temporary}",
+                       "-cp", _class_path(),
                        "kafka.Kafka", str(self.settings)],
                       self.home, self.log, self.pid_file)
 
