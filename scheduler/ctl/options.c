@@ -23,7 +23,7 @@ static void print_help(const struct command *command,
     }
     puts("  --json                 output for machines\n"
          "  --config F             read settings from a file\n"
-         "  --set N=V              set one setting (see README, Settings)\n"
+         "  --set N=V              set one setting (see README, Running it)\n"
          "  --help                 this text");
 }
 

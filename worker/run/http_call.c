@@ -9,6 +9,7 @@
 
 #include "common/time.h"
 #include "worker/run/http_judge.h"
+#include "worker/run/http_tls.h"
 
 enum { MAX_METHOD = 16, MAX_PINNED = 8 };
 #define USER_AGENT "actionist"
@@ -176,8 +177,7 @@ static void set_lasting_options(struct http_call *call)
     (void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
     (void)curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     (void)curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    (void)curl_easy_setopt(
-        easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    http_tls_set(easy, &call->target);
     (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, MAX_IDLE_S);
     (void)curl_easy_setopt(easy, CURLOPT_USERAGENT, USER_AGENT);
     (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
