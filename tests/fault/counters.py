@@ -18,19 +18,28 @@ SOMETIMES = {
     "read-back skipped a row": "actionist_relay_skipped_total",
 }
 ASK_S = 2
+# Where a process serves HTTP, once it was found: looking for it is slow.
+_ports = {}  # pid of a program: port
+
+
+def _find_ports(program):
+    if program.pid in _ports:
+        return [_ports[program.pid]]
+    return listening_ports(program.pid)
 
 
 def ask(program, path):
     """(status, body) of one program's door, or None if nobody answers."""
-    for port in listening_ports(program.pid):
+    for port in _find_ports(program):
         connection = http.client.HTTPConnection("127.0.0.1", port,
                                                 timeout=ASK_S)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
+            _ports[program.pid] = port
             return answer.status, answer.read().decode()
         except (OSError, http.client.HTTPException):
-            continue
+            _ports.pop(program.pid, None)
         finally:
             connection.close()
     return None
@@ -65,6 +74,10 @@ class Counters:
     def __init__(self):
         self.lock = threading.Lock()
         self.last = {}  # (program's name, pid): what it said last
+        self.before = {}  # totals of the run that this one goes on with
+
+    def begin_with(self, totals):
+        self.before = totals
 
     def look(self, program):
         said = ask(program, "/metrics") if program.is_running() else None
@@ -76,7 +89,8 @@ class Counters:
         """{what: how often}, for each of SOMETIMES."""
         with self.lock:
             seen = list(self.last.values())
-        return {what: int(sum(one.get(name, 0) for one in seen))
+        return {what: self.before.get(what, 0)
+                + int(sum(one.get(name, 0) for one in seen))
                 for what, name in SOMETIMES.items()}
 
 

@@ -13,6 +13,7 @@ import time
 import traceback
 
 from cases import all_cases, script
+from journal import Journal
 from lane import Lane
 
 PROGRESS_S = 15
@@ -22,50 +23,65 @@ MESSAGE = 1500  # characters of a failure
 class Sweep:
     """Lanes work side by side, since most of their time is waiting."""
 
-    def __init__(self, make_lane, options):
+    def __init__(self, make_lane, journal, counters, options):
         self.make_lane = make_lane
+        self.journal = journal
+        self.counters = counters
         self.options = options
         self.lanes = options.lanes
         self.roles = options.roles
-        self.random = random.Random(options.seed)
         self.end = None
         if options.quick:
             self.end = time.monotonic() + 60 * options.quick
         self.lock = threading.Lock()
         self.at_work = collections.Counter()  # role: lanes
         self.places = {}  # case: {place: calls} of an undisturbed run
-        self.planned = collections.Counter()  # role: points
-        self.tried = collections.Counter()  # role: points
-        self.unreached = 0
-        self.deaths = collections.defaultdict(set)  # role: places
         self.passed = 0
         self.failures = []
 
     # -- the work --------------------------------------------------------------
 
     def run(self):
-        """Measures every case, then tries the points."""
+        """Measures every case, unless an earlier run has, then tries the
+        points."""
         made = self._each_lane(lambda number: self.make_lane())
         try:
-            self._work(made, [(case, None, 0)
-                              for case in all_cases(self.roles)])
-            self._work(made, self._plan())
+            if not self.journal.points:
+                self._work(made, [(None, case, None, 0)
+                                  for case in all_cases(self.roles)])
+                self.journal.plan(self.places, self._plan())
+            self._work(made, self._left())
             self._each_lane(lambda number: self._check_lane(made[number]))
         finally:
             for lane in made:
                 lane.close()
 
     def _plan(self):
-        """All points in seeded order: every place once comes first."""
+        """All points in seeded order; first come those that see each place
+        once, then each place in each case."""
         depth = self.options.depth
         points = []
         for case, places in sorted(self.places.items()):
             for place, calls in sorted(places.items()):
                 most = min(calls, depth) if depth else calls
                 points += [(case, place, number + 1) for number in range(most)]
-                self.planned[case.role] += most
-        self.random.shuffle(points)
-        return sorted(points, key=lambda point: point[2] > 1)
+        random.Random(self.options.seed).shuffle(points)
+        points.sort(key=lambda point: point[2] > 1)
+        seen = set()
+        ranks = []
+        for case, place, _ in points:
+            ranks.append((case.role, place) in seen)
+            seen.add((case.role, place))
+        return [point for _, point in sorted(zip(ranks, points),
+                                             key=lambda one: one[0])]
+
+    def _left(self):
+        """The points to try, each with its index in the plan."""
+        points = self.journal.points
+        first, end = self.options.points or (0, len(points))
+        return [(index, *points[index])
+                for index in range(first, min(end, len(points)))
+                if self.options.points or self.journal.is_open(index)]
 
     def _each_lane(self, work):
         """work(number) in a thread for each lane; their results."""
@@ -93,7 +109,7 @@ class Sweep:
         another one costs a restart."""
         queues = {role: queue.SimpleQueue() for role in self.roles}
         for point in points:
-            queues[point[0].role].put(point)
+            queues[point[1].role].put(point)
         done = threading.Event()
         told = threading.Thread(target=self._tell, args=(done, len(points)))
         told.start()
@@ -128,21 +144,20 @@ class Sweep:
                 for role, one in queues.items() if not one.empty()}
         return max(left, key=left.get, default=None)
 
-    def _try(self, lane, case, place, number):
+    def _try(self, lane, index, case, place, number):
+        """One point, or one undisturbed run (no index)."""
+        places, died_at, failed = {}, None, None
         try:
             places, died_at = lane.run(case, place, number)
         except Exception as caught:  # a point's failure does not end the run
-            self._fail(f"{case} at {place} {number}", lane, caught)
-            return
+            failed = self._fail(f"{index}: {case} at {place} {number}", lane,
+                                caught)
         with self.lock:
-            self.passed += 1
-            if place is None:
+            self.passed += failed is None
+            if index is not None:
+                self.journal.note(index, died_at, failed)
+            elif failed is None:
                 self.places[case] = places
-                return
-            self.tried[case.role] += 1
-            self.unreached += died_at is None
-            if died_at:
-                self.deaths[case.role].add(died_at)
 
     def _fail(self, what, lane, caught):
         last = traceback.extract_tb(caught.__traceback__)[-1]
@@ -152,6 +167,7 @@ class Sweep:
         with self.lock:
             self.failures.append(line)
             print(line, flush=True)
+        return line
 
     def _check_lane(self, lane):
         try:
@@ -167,26 +183,36 @@ class Sweep:
         before = self.passed + len(self.failures)
         while not done.wait(PROGRESS_S):
             now = self.passed + len(self.failures) - before
+            took = time.monotonic() - start
             print(f"{now} of {count} points, {len(self.failures)} failed, "
-                  f"{time.monotonic() - start:.0f} s", flush=True)
+                  f"{clock(took)}, {self._remaining(took, now, count)}",
+                  flush=True)
+            with self.lock:
+                self.journal.note_sometimes(self.counters.totals())
 
-    def report(self):
-        """Coverage by role, and the places where nobody died."""
-        for role in self.roles:
-            known = {place for case, places in self.places.items()
-                     if case.role == role for place in places}
-            missed = sorted(known - self.deaths[role])
-            print(f"{role}: {self.tried[role]} of {self.planned[role]} points,"
-                  f" died at {len(known & self.deaths[role])} of {len(known)}"
-                  " places" + (f", not at: {', '.join(missed)}"
-                               if missed else ""))
-        print(f"points that their run did not reach: {self.unreached}")
+    def _remaining(self, took, now, count):
+        left = (count - now) * took / now if now else None
+        if self.end is not None:
+            most = max(self.end - time.monotonic(), 0)
+            left = most if left is None else min(left, most)
+        return "" if left is None else f"{clock(left)} left"
+
+
+def clock(seconds):
+    minutes, seconds = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 def sweep(cluster, double, folder, counters, options):
-    """Runs one; returns (passed, failed)."""
+    """Runs one; returns (passed, failed) of this run."""
+    journal = Journal(None if options.quick else options.journal)
+    if options.resume:
+        journal.load()
+        counters.begin_with(journal.sometimes)
     script(double)
-    made = Sweep(lambda: Lane(cluster, double, folder, counters), options)
+    made = Sweep(lambda: Lane(cluster, double, folder, counters), journal,
+                 counters, options)
     made.run()
-    made.report()
+    journal.note_sometimes(counters.totals())
+    journal.report()
     return made.passed, len(made.failures)
