@@ -7,9 +7,10 @@
  * building -> unsent -> sent -> finished while a failed transaction is being
  * rolled back. Its owner is the queue it is in.
  *
- * pg.c         life: open, connect, set up, lose, reconnect, close
- * pg_setup.c   what a fresh session is told and asked
- * pg_batch.c   what goes out and how its results come back
+ * pg.c           life: open, connect, set up, lose, reconnect, close
+ * pg_settings.c  the settings of a session
+ * pg_setup.c     what a fresh session is told and asked
+ * pg_batch.c     what goes out and how its results come back
  */
 #ifndef PG_PRIVATE_H
 #define PG_PRIVATE_H
@@ -97,6 +98,12 @@ void pg_batch_take_result(struct pg *pg, PGresult *result);
 void pg_batch_end_all(struct pg *pg, const struct err *err);
 /* Runs the callbacks of what is finished now. The caller holds pg. */
 void pg_batch_deliver(struct pg *pg);
+
+/* -- pg_settings.c --------------------------------------------------------- */
+
+/* What a session is told first: as it is, and with its plans pinned. */
+extern const char PG_SETTINGS[];
+extern const char PG_SETTINGS_PINNED[];
 
 /* -- pg_setup.c ------------------------------------------------------------ */
 

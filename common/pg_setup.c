@@ -11,24 +11,6 @@
 
 enum { CONNECT_DEADLINE_MS = 5000, NEXT_HOST_MS = 10000, CHECK_RESULT = 1 };
 
-#define SETTINGS                                                               \
-    "('search_path', 'actionist, pg_temp'), ('TimeZone', 'UTC'),"              \
-    "('default_transaction_isolation', 'read committed'),"                     \
-    "('synchronous_commit', 'on'), ('jit', 'off'),"                            \
-    "('statement_timeout', '5s'), ('lock_timeout', '2s'),"                     \
-    "('idle_in_transaction_session_timeout', '10s')"
-/* Index lookups only. Without them the planner flips to hash joins, bitmaps
- * and sequential scans with the size that its statistics remember. */
-#define PINNED_PLANS                                                           \
-    ", ('plan_cache_mode', 'force_generic_plan'), ('enable_hashjoin', 'off')," \
-    "('enable_mergejoin', 'off'), ('enable_seqscan', 'off'),"                  \
-    "('enable_bitmapscan', 'off')"
-#define SET_ALL(values)                                                        \
-    "SELECT set_config(name, value, false)"                                    \
-    " FROM (VALUES " values ") AS setting (name, value)"
-
-static const char SQL_SETTINGS[] = SET_ALL(SETTINGS);
-static const char SQL_SETTINGS_PINNED[] = SET_ALL(SETTINGS PINNED_PLANS);
 static const char SQL_CHECK[] =
     "SELECT pg_is_in_recovery()"
     " OR current_setting('transaction_read_only')::bool";
@@ -127,8 +109,8 @@ int pg_setup_send(struct pg *pg, struct err *err)
     const bool is_ok =
         PQsetnonblocking(pg->conn, 1) == 0 &&
         PQenterPipelineMode(pg->conn) == 1 &&
-        send_query(pg, pg->options.are_plans_pinned ? SQL_SETTINGS_PINNED
-                                                    : SQL_SETTINGS) &&
+        send_query(pg,
+            pg->options.are_plans_pinned ? PG_SETTINGS_PINNED : PG_SETTINGS) &&
         send_query(pg, SQL_CHECK) &&
         (pg->session_sql == NULL || send_query(pg, pg->session_sql)) &&
         send_prepares(pg) && PQpipelineSync(pg->conn) == 1;

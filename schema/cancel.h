@@ -55,7 +55,7 @@
     " left join lateral (select tenant, status from outcome x"                 \
     "   where x.id = i.id"                                                     \
     "   and (a.window_no is null or x.window_no = a.window_no)"                \
-    "   order by x.seq desc limit 1) o on true"                                \
+    "   order by x.seq + 0 desc limit 1) o on true"                            \
     " left join reservation r on r.id = i.id"
 
 /* Columns of CANCEL_SQL. */

@@ -48,7 +48,7 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         "  order by x.window_no desc limit 1) a on true"
         " left join lateral (select * from outcome x where x.id = i.id"
         "  and (a.window_no is null or x.window_no = a.window_no)"
-        "  order by x.seq desc limit 1) o on true"
+        "  order by x.seq + 0 desc limit 1) o on true"
         " left join live l on l.id = i.id"
         " left join waiting w on w.id = i.id"
         " where a.id is not null or o.id is not null",

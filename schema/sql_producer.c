@@ -44,7 +44,9 @@ const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {
         1, {PG_UUID_ARRAY}},
     /* ids. One snapshot: a settle moves a row from one table to another in one
      * commit, so an action is seen in one place. An outcome outlives the window
-     * of its action; where the key was used again, the newest action counts. */
+     * of its action; where the key was used again, the newest action counts.
+     * By seq + 0, or the planner walks partitions that were empty when it
+     * planned by their keys. */
     [SQL_LOOK_ACTIONS] = {"look_actions",
         "select i.id, r.tenant, coalesce(a.tenant, o.tenant), a.connector,"
         " a.action, o.body, l.state, l.calls, w.reason, w.due, w.calls"
@@ -56,7 +58,7 @@ const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {
         " left join lateral (select tenant, body from outcome x"
         "  where x.id = i.id"
         "  and (a.window_no is null or x.window_no = a.window_no)"
-        "  order by x.seq desc limit 1) o on true"
+        "  order by x.seq + 0 desc limit 1) o on true"
         " left join live l on l.id = i.id"
         " left join waiting w on w.id = i.id",
         1, {PG_UUID_ARRAY}},

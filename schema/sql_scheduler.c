@@ -55,7 +55,9 @@ const struct pg_statement SQL_RELAY[SQL_RELAY_COUNT] = {
     [SQL_RELAY_XMIN] = {"relay_xmin",
         "select pg_snapshot_xmin(pg_current_snapshot())::text::int8", 0, {0}},
     /* high, rows at most, gaps to ask for, bytes at most. A row beyond the
-     * bytes comes without its body, so that the reader knows it exists. */
+     * bytes comes without its body, so that the reader knows it exists. The
+     * gaps' order makes the planner take the primary key also of a partition
+     * that was empty when it planned. */
     [SQL_RELAY_ROWS] = {"relay_rows",
         "select r.seq, r.id, r.tenant, a.traceparent,"
         " case when r.bytes_so_far - octet_length(r.body) < $4 then r.body end"
@@ -64,7 +66,8 @@ const struct pg_statement SQL_RELAY[SQL_RELAY_COUNT] = {
         "  from ((select " OUTCOME_COLUMNS " from outcome where seq > $1"
         "    order by seq limit $2)"
         "   union all"
-        "   select " OUTCOME_COLUMNS " from outcome where seq = any ($3)) o) r"
+        "   (select " OUTCOME_COLUMNS " from outcome where seq = any ($3)"
+        "    order by seq)) o) r"
         " left join action a on a.id = r.id and a.window_no = r.window_no"
         " order by r.seq",
         4, {PG_INT8, PG_INT4, PG_INT8_ARRAY, PG_INT8}},

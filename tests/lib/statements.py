@@ -11,8 +11,16 @@ import psycopg
 from .programs import BIN, ROOT
 
 
+PINNED = ""  # the name of the settings that pin a session's plans
+
+
 def read(folder):
     """{name: SQL} of the programs in lib.programs.BIN."""
+    return {name: sql for name, (_, sql) in read_typed(folder).items()}
+
+
+def read_typed(folder):
+    """{name: ([type of each parameter, as an oid], SQL)}"""
     printer = folder / "print_statements"
     flags = subprocess.run(["pkg-config", "--cflags", "libpq"], check=True,
                            capture_output=True, text=True).stdout.split()
@@ -22,7 +30,8 @@ def read(folder):
          BIN.parent / "libactionist.a"], check=True)
     lines = subprocess.run([printer], check=True, capture_output=True,
                            text=True).stdout.splitlines()
-    return dict(line.split("\t", 1) for line in lines)
+    split = [line.split("\t", 2) for line in lines]
+    return {name: (types.split(), sql) for name, types, sql in split}
 
 
 class Statements:
