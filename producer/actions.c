@@ -9,6 +9,7 @@
 #include "common/time.h"
 #include "producer/manifests.h"
 #include "producer/producer.h"
+#include "producer/repeat_notes.h"
 #include "producer/trace.h"
 
 /* How long a failed delivery keeps /readyz from saying yes. */
@@ -252,6 +253,15 @@ static void produce_it(struct exchange *exchange)
     exchange_free(exchange);
 }
 
+/* A worker has its action, so no record will tell of this one. */
+static void note_repeat(const struct exchange *exchange)
+{
+    struct repeat repeat = {.topic = NULL};
+    memcpy(repeat.id, exchange->id, UUID_SIZE);
+    memcpy(repeat.tenant, exchange->tenant, sizeof(repeat.tenant));
+    producer_repeat_notes_add(exchange->producer->repeat_notes, &repeat);
+}
+
 void actions_on_reserved(
     struct exchange *exchange, enum reserve_verdict verdict)
 {
@@ -267,6 +277,7 @@ void actions_on_reserved(
         produce_it(exchange);
         return;
     case RESERVE_CLAIMED:
+        note_repeat(exchange);
         accept_it(exchange);
         break;
     case RESERVE_CONFLICT:

@@ -11,7 +11,6 @@
 #include "schema/sql_producer.h"
 
 #define PATH "/v1/actions/"
-static const char NOTE[] = "{\"op\":\"cancel\",\"by\":\"api\"}";
 
 struct cancel {
     struct producer *producer;
@@ -182,7 +181,8 @@ static void ask(struct exchange *exchange)
         &cancel->params, (struct span){(const char *)exchange->id, UUID_SIZE});
     pg_array_end(&cancel->params);
     pg_param_text(&cancel->params, span_of(exchange->tenant));
-    pg_param_bytea(&cancel->params, span_of(NOTE));
+    pg_param_bytea(&cancel->params, SPAN_LIT("{}"));
+    pg_param_text(&cancel->params, SPAN_LIT("api"));
     pg_run(exchange->producer->reserve_db, SQL_RESERVE_CANCEL, &cancel->params,
         on_done, exchange);
 }

@@ -9,6 +9,7 @@
 #include "producer/cancel.h"
 #include "producer/keys.h"
 #include "producer/manifests.h"
+#include "producer/repeat_notes.h"
 #include "producer/reserve.h"
 #include "producer/routes.h"
 #include "producer/wait.h"
@@ -179,6 +180,7 @@ int producer_open(struct producer *producer, struct loop *loop,
     producer->actions = actions_open(producer);
     producer->wait = wait_open(producer);
     producer->cancel = cancel_open(producer);
+    producer->repeat_notes = producer_repeat_notes_open(producer);
     if (webhook_door_open(producer, &producer->webhooks, err) != 0) {
         return -1;
     }
@@ -234,6 +236,7 @@ void producer_close(struct producer *producer)
     loop_timer_free(producer->drain_timer);
     webhook_door_close(producer->webhooks);
     cancel_close(producer->cancel);
+    producer_repeat_notes_close(producer->repeat_notes);
     wait_close(producer->wait);
     reserve_close(producer->reserve);
     manifests_close(producer->manifests);

@@ -30,6 +30,7 @@ struct producer {
     struct actions *actions;
     struct wait *wait;
     struct cancel *cancel;
+    struct repeat_notes *repeat_notes;
     struct webhook_door *webhooks; /* NULL: without a master key */
     struct loop_timer *drain_timer;
     int64_t drain_until_us;

@@ -16,6 +16,7 @@ struct upkeep {
     struct pg_params params;
     bool is_busy;
     struct metric *partitions;
+    struct metric *dropped;
     struct metric *purged;
     struct metric *xmin_lag;
     struct metric *failed;
@@ -69,6 +70,19 @@ static void purge(struct upkeep *upkeep)
         &upkeep->params, on_purged, upkeep);
 }
 
+static void on_dropped(void *arg, const struct pg_outcome *outcome)
+{
+    struct upkeep *upkeep = arg;
+    if (outcome->end != PG_DONE) {
+        complain(upkeep, outcome->err, "ledger");
+    } else if (!pg_is_null(outcome->results[0], 0, 0)) {
+        LOG(INFO, "ledger_dropped", NULL,
+            "a month of the ledger is over its retention");
+        metric_add(upkeep->dropped, NULL, 1.0);
+    }
+    purge(upkeep);
+}
+
 static void on_partitions(void *arg, const struct pg_outcome *outcome)
 {
     struct upkeep *upkeep = arg;
@@ -78,7 +92,8 @@ static void on_partitions(void *arg, const struct pg_outcome *outcome)
         metric_add(upkeep->partitions, NULL,
             (double)pg_get_int(outcome->results[0], 0, 0));
     }
-    purge(upkeep);
+    pg_run(upkeep->scheduler->work, SQL_WORK_DROP_LEDGER, NULL, on_dropped,
+        upkeep);
 }
 
 static void run(void *owner)
@@ -100,6 +115,8 @@ struct upkeep *upkeep_open(struct scheduler *scheduler)
     pg_params_init(&upkeep->params);
     upkeep->partitions = metric_counter("actionist_partitions_made_total",
         "Partitions made ahead of need.", NULL);
+    upkeep->dropped = metric_counter("actionist_ledger_dropped_total",
+        "Months of the ledger that were dropped.", NULL);
     upkeep->purged = metric_counter("actionist_reservations_purged_total",
         "Reservations older than 48 h that were deleted.", NULL);
     upkeep->xmin_lag = metric_gauge("actionist_xmin_lag_transactions",

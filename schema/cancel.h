@@ -15,10 +15,10 @@
 
 #include <stdbool.h>
 
-#include "schema/codes.h"
+#include "schema/ledger.h"
 
 /*
- * Ids (sorted), tenant or null, ledger note. One row an id. The reads see what
+ * Ids (sorted), tenant or null, ledger note, who asks. One row an id. The reads see what
  * was before the statement, so a row that moved meanwhile shows as open but
  * not taken: ask again. `since` lies back, so that the dispatcher sends the row
  * at its next look.
@@ -28,7 +28,7 @@
     " marked as (update live l set is_cancelled = true from asked i"           \
     "  where l.id between i.id and i.id and not l.is_cancelled"                \
     "  and ($2::text is null or l.tenant = $2)"                                \
-    "  returning l.id, l.tenant, l.attempt_no),"                               \
+    "  returning l.id, l.window_no, l.tenant, l.attempt_no),"                  \
     " gone as (delete from waiting w using asked i"                            \
     "  where w.id between i.id and i.id"                                       \
     "  and ($2::text is null or w.tenant = $2) returning w.*),"                \
@@ -39,10 +39,10 @@
     "deaths,"                                                                  \
     "   is_effect_unknown, true, deadline, started_at,"                        \
     "   fleet_now() - interval '1 s' from gone"                                \
-    "  returning id, tenant, attempt_no),"                                     \
+    "  returning id, window_no, tenant, attempt_no),"                          \
     " taken as (select * from marked union all select * from moved),"          \
-    " noted as (insert into ledger (id, tenant, attempt_no, kind, detail)"     \
-    "  select id, tenant, attempt_no, 5, $3 from taken)"                       \
+    " noted as (" LEDGER_INSERT "  select g.id, g.tenant, " LEDGER_KEEP_DAYS   \
+    ", g.attempt_no, 8, $4, 'CANCELLED', " LEDGER_TRACE ", $3 from taken g)"   \
     " select i.id, coalesce(a.tenant, o.tenant, r.tenant),"                    \
     "  exists (select from taken t where t.id = i.id),"                        \
     "  exists (select from live l where l.id = i.id and l.is_cancelled),"      \

@@ -41,6 +41,29 @@ const char *wait_reason_name(enum wait_reason reason)
     return NULL;
 }
 
+static const char *const ledger_kind_names[LEDGER_KIND_COUNT] = {
+#define X(symbol, number, name) [LEDGER_##symbol] = name,
+    LEDGER_KIND_LIST(X)
+#undef X
+};
+
+const char *ledger_kind_name(enum ledger_kind kind)
+{
+    const bool is_known = (unsigned)kind < LEDGER_KIND_COUNT;
+    return is_known ? ledger_kind_names[kind] : NULL;
+}
+
+bool ledger_kind_parse(struct span name, enum ledger_kind *kind)
+{
+    for (int i = 0; i < LEDGER_KIND_COUNT; i++) {
+        if (span_is(name, ledger_kind_names[i])) {
+            *kind = (enum ledger_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *effect_name(enum effect effect)
 {
     switch (effect) {

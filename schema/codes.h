@@ -48,13 +48,29 @@ enum wait_reason {
 /* What a manifest declares: how often the effect may be started. live.effect */
 enum effect { EFFECT_NATURAL = 1, EFFECT_KEYED = 2, EFFECT_UNSAFE = 3 };
 
-/* ledger.kind */
+/* ledger.kind, and of ledger_all. X(symbol, number, name) */
+#define LEDGER_KIND_LIST(X)                                                    \
+    X(OUTCOME, 0, "outcome") /* of the view alone: the last attempt */         \
+    X(ATTEMPT, 1, "attempt") /* one that was not the last */                   \
+    X(LATE, 2, "late")       /* a result after its fence had moved */          \
+    X(DUPLICATE, 3, "duplicate")                                               \
+    X(TAKEOVER, 4, "takeover") /* taken from a dead worker */                  \
+    X(OPS, 5, "ops")           /* pause, resume, drain */                      \
+    X(DENIAL, 6, "denial")                                                     \
+    X(WAIT, 7, "wait") /* without a call: paused, not before, ... */           \
+    X(CANCEL, 8, "cancel")                                                     \
+    X(REPLAY, 9, "replay")                                                     \
+    X(RESOLUTION, 10, "resolution")
+
 enum ledger_kind {
-    LEDGER_ATTEMPT = 1,  /* an attempt that was not the last */
-    LEDGER_LATE = 2,     /* a result that came after its fence had moved */
-    LEDGER_TAKEOVER = 4, /* taken from a dead worker */
-    LEDGER_OPS = 5       /* an act of a person */
+#define X(symbol, number, name) LEDGER_##symbol = number,
+    LEDGER_KIND_LIST(X)
+#undef X
+        LEDGER_KIND_COUNT
 };
+
+const char *ledger_kind_name(enum ledger_kind kind); /* NULL: no such number */
+bool ledger_kind_parse(struct span name, enum ledger_kind *kind);
 
 /* error.class of an outcome */
 enum fault_class {

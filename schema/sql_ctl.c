@@ -66,8 +66,8 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         " where o.tenant = $1 and ($2::int2 is null or o.status = $2)"
         " and o.seq < $3 order by o.seq desc limit $4",
         4, {PG_TEXT, PG_INT2, PG_INT8, PG_INT4}},
-    [SQL_CTL_CANCEL] = {"cancel", CANCEL_SQL, 3,
-        {PG_UUID_ARRAY, PG_TEXT, PG_BYTEA}},
+    [SQL_CTL_CANCEL] = {"cancel", CANCEL_SQL, 4,
+        {PG_UUID_ARRAY, PG_TEXT, PG_BYTEA, PG_TEXT}},
     /* tenant, connector or null, after id, rows at most */
     [SQL_CTL_UNFINISHED] = {"unfinished",
         "select u.id from (select id, window_no, tenant from live"

@@ -3,6 +3,7 @@
 
 #include "schema/cancel.h"
 #include "schema/connector_cache.h"
+#include "schema/repeats.h"
 
 const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT] = {
     /* ids (sorted), tenants, fingerprints. Waits for another producer that is
@@ -23,8 +24,10 @@ const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT] = {
         " from unnest($1::uuid[]) as i (id)"
         " left join reservation r on r.id = i.id",
         1, {PG_UUID_ARRAY}},
-    [SQL_RESERVE_CANCEL] = {"reserve_cancel", CANCEL_SQL, 3,
-        {PG_UUID_ARRAY, PG_TEXT, PG_BYTEA}},
+    [SQL_RESERVE_CANCEL] = {"reserve_cancel", CANCEL_SQL, 4,
+        {PG_UUID_ARRAY, PG_TEXT, PG_BYTEA, PG_TEXT}},
+    [SQL_RESERVE_NOTE_REPEATS] = {"reserve_note_repeats", REPEATS_SQL, 5,
+        {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_INT4_ARRAY, PG_TEXT_ARRAY, PG_TEXT}},
 };
 
 const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {

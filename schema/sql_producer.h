@@ -10,6 +10,7 @@ enum sql_reserve {
     SQL_RESERVE_INSERT,
     SQL_RESERVE_READ,
     SQL_RESERVE_CANCEL, /* columns: enum cancel_column */
+    SQL_RESERVE_NOTE_REPEATS,
     SQL_RESERVE_COUNT
 };
 extern const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT];

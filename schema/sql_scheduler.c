@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/sql_scheduler.h"
 
+#include "schema/ledger.h"
+
 #define OUTCOME_COLUMNS "seq, id, window_no, tenant, body"
 
 /* Work that waits for a person is never due by time. */
@@ -172,10 +174,11 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "  and l.state = i.state and l.owner = $6"
         "  and not exists (select from worker w where w.boot_id = $6"
         "   and w.state = 1)"
-        "  returning l.id, l.tenant, l.attempt_no, i.attempt_no as was,"
-        "   i.note),"
-        " noted as (insert into ledger (id, tenant, attempt_no, kind, detail)"
-        "  select id, tenant, was, 4, note from moved)"
+        "  returning l.id, l.window_no, l.tenant, l.attempt_no,"
+        "   i.attempt_no as was, i.note),"
+        " noted as (" LEDGER_INSERT "  select g.id, g.tenant, " LEDGER_KEEP_DAYS
+        ", g.was, 4, 'scheduler', 'WORKER_LOST', " LEDGER_TRACE
+        ", g.note from moved g)"
         " select id, tenant, attempt_no from moved",
         7,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
@@ -233,6 +236,8 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
             PG_TEXT_ARRAY, PG_BYTEA_ARRAY}},
     [SQL_WORK_PARTITIONS] = {"partitions", "select ensure_partitions()", 0,
+        {0}},
+    [SQL_WORK_DROP_LEDGER] = {"drop_ledger", "select drop_ledger_month()", 0,
         {0}},
     /* rows at most */
     [SQL_WORK_PURGE_RESERVATIONS] = {"purge_reservations",

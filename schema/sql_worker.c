@@ -2,6 +2,8 @@
 #include "schema/sql_worker.h"
 
 #include "schema/connector_cache.h"
+#include "schema/ledger.h"
+#include "schema/repeats.h"
 
 /*
  * Rows are looked up by `id between x and x`, which is `id = x` but for the
@@ -140,32 +142,41 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
             PG_TEXT_ARRAY, PG_BYTEA_ARRAY, PG_UUID}},
     /* ids (sorted), attempt numbers, reasons, earliest dues or null, waits in
      * ms, calls, is_effect_unknown, started_at, errors or null, ledger notes
-     * or null, boot id. A cancelled row does not wait. */
+     * or null, boot id, error codes or null. A cancelled row does not wait. A
+     * note is that of a call; a wait without one is noted too, but what is
+     * parked again and again only once. */
     [SQL_WORKER_POSTPONE] = {"postpone",
         "with gone as (delete from live l using unnest($1::uuid[],"
         "   $2::int4[], $3::int2[], $4::timestamptz[], $5::int8[], $6::int4[],"
-        "   $7::bool[], $8::timestamptz[], $9::bytea[], $10::bytea[])"
+        "   $7::bool[], $8::timestamptz[], $9::bytea[], $10::bytea[],"
+        "   $12::text[])"
         "   as i (id, attempt_no, reason, due, wait_ms, calls, is_unknown,"
-        "    started_at, error, note)"
+        "    started_at, error, note, code)"
         "  where l.id between i.id and i.id and l.attempt_no = i.attempt_no"
         "  and l.owner = $11 and not l.is_cancelled"
         "  returning l.id, l.window_no, l.tenant, l.effect, l.deaths,"
-        "   l.deadline, i.attempt_no, i.reason, i.due, i.wait_ms, i.calls,"
-        "   i.is_unknown, i.started_at, i.error, i.note),"
-        " noted as (insert into ledger (id, tenant, attempt_no, kind, detail)"
-        "  select id, tenant, attempt_no, 1, note from gone"
-        "  where note is not null)"
+        "   l.deadline, i.attempt_no, i.reason,"
+        "   greatest(i.due, fleet_now()"
+        "    + i.wait_ms * interval '1 millisecond') as due, i.calls,"
+        "   i.is_unknown, i.started_at, i.error, i.note, i.code),"
+        " noted as (" LEDGER_INSERT "  select g.id, g.tenant, " LEDGER_KEEP_DAYS
+        ", g.attempt_no, case when g.note is null then 7 else 1 end,"
+        "   'worker:' || $11::text, case when g.note is null"
+        "    then " LEDGER_REASON " else g.code end,"
+        "   " LEDGER_TRACE ", coalesce(g.note,"
+        "    convert_to(json_build_object('due', g.due)::text, 'UTF8'))"
+        "  from gone g where g.note is not null or g.reason <> 6"
+        "   or g.attempt_no = 1)"
         " insert into waiting (id, window_no, tenant, attempt_no, reason, due,"
         "  effect, calls, deaths, is_effect_unknown, deadline, started_at,"
         "  error)"
-        " select id, window_no, tenant, attempt_no, reason,"
-        "  greatest(due, fleet_now() + wait_ms * interval '1 millisecond'),"
+        " select id, window_no, tenant, attempt_no, reason, due,"
         "  effect, calls, case when note is null then deaths else 0 end,"
         "  is_unknown, deadline, started_at, error from gone returning id",
-        11,
+        12,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_TIMESTAMPTZ_ARRAY,
             PG_INT8_ARRAY, PG_INT4_ARRAY, PG_BOOL_ARRAY, PG_TIMESTAMPTZ_ARRAY,
-            PG_BYTEA_ARRAY, PG_BYTEA_ARRAY, PG_UUID}},
+            PG_BYTEA_ARRAY, PG_BYTEA_ARRAY, PG_UUID, PG_TEXT_ARRAY}},
     /* ids, attempt numbers. One row each: the live row if any, the status of
      * the outcome with this fence, and whether this attempt waits. */
     [SQL_WORKER_SETTLE_READ] = {"settle_read",
@@ -175,17 +186,23 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         " exists (select from waiting t where t.id = i.id"
         "  and t.attempt_no = i.attempt_no)"
         " or exists (select from ledger g where g.id = i.id"
-        "  and g.attempt_no = i.attempt_no and g.kind = 1)"
+        "  and g.attempt_no = i.attempt_no and g.kind in (1, 7))"
         " from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
         " left join live l on l.id between i.id and i.id",
         2, {PG_UUID_ARRAY, PG_INT4_ARRAY}},
-    /* ids, tenants, attempt numbers, details */
+    /* ids, tenants, attempt numbers, details, codes or null, boot id */
     [SQL_WORKER_NOTE_LATE] = {"note_late",
-        "insert into ledger (id, tenant, attempt_no, kind, detail)"
-        " select i.id, i.tenant, i.attempt_no, 2, i.detail"
-        " from unnest($1::uuid[], $2::text[], $3::int4[], $4::bytea[])"
-        "  as i (id, tenant, attempt_no, detail)",
-        4, {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_INT4_ARRAY, PG_BYTEA_ARRAY}},
+        LEDGER_INSERT
+        " select g.id, g.tenant, " LEDGER_KEEP_DAYS
+        ", g.attempt_no, 2, 'worker:' || $6::text, g.code,"
+        " " LEDGER_TRACE_OF_ID ", g.detail"
+        " from unnest($1::uuid[], $2::text[], $3::int4[], $4::bytea[],"
+        "  $5::text[]) as g (id, tenant, attempt_no, detail, code)",
+        6,
+        {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_INT4_ARRAY, PG_BYTEA_ARRAY,
+            PG_TEXT_ARRAY, PG_UUID}},
+    [SQL_WORKER_NOTE_REPEATS] = {"note_repeats", REPEATS_SQL, 5,
+        {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_INT4_ARRAY, PG_TEXT_ARRAY, PG_TEXT}},
     /* ids (sorted), attempt numbers, boot id. The higher fence makes sure that
      * nothing we still have under way can touch the row. */
     [SQL_WORKER_HAND_BACK] = {"hand_back",

@@ -12,6 +12,7 @@
 #include "worker/protocol.h"
 #include "worker/reconcile.h"
 #include "worker/rejects.h"
+#include "worker/repeat_notes.h"
 #include "worker/resolve.h"
 #include "worker/settle.h"
 #include "worker/worker.h"
@@ -343,6 +344,16 @@ static enum claim_word read_word(
     return protocol_claim(&facts);
 }
 
+static void note_repeat(struct worker *worker, const struct job *job)
+{
+    struct repeat repeat = {.topic = job->topic,
+        .partition = job->partition,
+        .offset = job->offset};
+    memcpy(repeat.id, job->record.id, UUID_SIZE);
+    memcpy(repeat.tenant, job->record.tenant, sizeof(repeat.tenant));
+    worker_repeat_notes_add(worker->repeat_notes, &repeat);
+}
+
 /* True if the job is dealt with; false: it goes back into the queue. */
 static bool end_conflict(struct claim *claim, struct job *job,
     const PGresult *rows, int64_t *wait_ms)
@@ -365,6 +376,7 @@ static bool end_conflict(struct claim *claim, struct job *job,
     case CLAIM_DUPLICATE:
     default:
         metric_add(worker->stats.duplicates, NULL, 1);
+        note_repeat(worker, job);
         drop(claim, job);
         return true;
     }

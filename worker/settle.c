@@ -354,6 +354,7 @@ static void put_waits(struct pg_params *params, const struct settle *settle)
     put_column(params, settle, part, PG_BYTEA, put_body);
     put_column(params, settle, part, PG_BYTEA, put_note);
     pg_param_uuid(params, settle->worker->boot_id);
+    put_column(params, settle, part, PG_TEXT, put_code);
 }
 
 static void read_rows(struct settle *settle)

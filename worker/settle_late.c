@@ -68,6 +68,14 @@ void settle_late_note(struct worker *worker, const struct job *job)
     pg_array_begin(&params, PG_BYTEA);
     pg_array_bytes(&params, buf_span(&detail));
     pg_array_end(&params);
+    pg_array_begin(&params, PG_TEXT);
+    if (job->settlement.code == CODE_NONE) {
+        pg_array_null(&params);
+    } else {
+        pg_array_bytes(&params, span_of(code_name(job->settlement.code)));
+    }
+    pg_array_end(&params);
+    pg_param_uuid(&params, worker->boot_id);
     pg_run(worker->settle_db, SQL_WORKER_NOTE_LATE, &params, on_noted, worker);
     pg_params_fini(&params);
     buf_fini(&detail);

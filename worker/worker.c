@@ -19,6 +19,7 @@
 #include "worker/reconcile.h"
 #include "worker/rejects.h"
 #include "worker/release.h"
+#include "worker/repeat_notes.h"
 #include "worker/settle.h"
 #include "worker/take.h"
 
@@ -86,6 +87,7 @@ static void open_rooms(struct worker *worker)
     worker->take = take_open(worker);
     worker->reconcile = reconcile_open(worker);
     worker->release = release_open(worker);
+    worker->repeat_notes = worker_repeat_notes_open(worker);
     worker->intake = intake_open(worker);
     worker->lease = lease_open(worker);
     worker->presence = presence_open(worker);
@@ -118,6 +120,7 @@ void worker_close(struct worker *worker)
     control_close(worker->control);
     lease_close(worker->lease);
     release_close(worker->release);
+    worker_repeat_notes_close(worker->repeat_notes);
     reconcile_close(worker->reconcile);
     take_close(worker->take);
     claim_close(worker->claim);
@@ -134,6 +137,7 @@ void worker_close(struct worker *worker)
     worker->control = NULL;
     worker->lease = NULL;
     worker->release = NULL;
+    worker->repeat_notes = NULL;
     worker->reconcile = NULL;
     worker->take = NULL;
     worker->claim = NULL;

@@ -54,6 +54,7 @@ struct worker {
     struct settle *settle;
     struct reconcile *reconcile;
     struct release *release;
+    struct repeat_notes *repeat_notes;
 };
 
 /* Opens everything under a new boot id. The intake starts by itself once the

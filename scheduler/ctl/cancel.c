@@ -13,8 +13,6 @@
 #include "schema/record.h"
 #include "schema/sql_ctl.h"
 
-#define NOTE "{\"op\":\"cancel\",\"by\":\"operator\"}"
-
 enum { PAGE = 1000 };
 
 static const char *const COLUMNS[] = {"id", "state"};
@@ -44,7 +42,8 @@ static PGresult *mark(
         pg_param_text(&params, span_of(tenant));
     else
         pg_param_null(&params);
-    pg_param_bytea(&params, SPAN_LIT(NOTE));
+    pg_param_bytea(&params, SPAN_LIT("{}"));
+    ctl_put_actor(&params);
     PGresult *rows = ctl_query(conn, SQL_CTL_CANCEL, &params, code);
     pg_params_fini(&params);
     return rows;

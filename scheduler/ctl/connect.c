@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connect: the command's settings and its connection to Postgres. */
+#include <pwd.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "scheduler/ctl/ctl.h"
 #include "schema/sql_ctl.h"
 
@@ -32,6 +36,20 @@ PGconn *ctl_connect(struct ctl *ctl, int *exit_code)
     if (conn == NULL)
         *exit_code = ctl_fail_err(&err);
     return conn;
+}
+
+/* Whoever became root by sudo is still known by name. */
+void ctl_put_actor(struct pg_params *params)
+{
+    struct buf actor;
+    const char *name = getenv("SUDO_USER");
+    const struct passwd *entry = getpwuid(getuid());
+    if (name == NULL || name[0] == '\0')
+        name = entry != NULL ? entry->pw_name : "unknown";
+    buf_init(&actor, 512);
+    buf_printf(&actor, "operator:%.64s", name);
+    pg_param_text(params, buf_span(&actor));
+    buf_fini(&actor);
 }
 
 PGresult *ctl_query(

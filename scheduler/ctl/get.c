@@ -47,14 +47,8 @@ static const char *state_text(const PGresult *result)
 
 static const char *ledger_kind_text(int64_t kind)
 {
-    static const char *const names[] = {
-        [LEDGER_ATTEMPT] = "attempt",
-        [LEDGER_LATE] = "late result",
-        [LEDGER_TAKEOVER] = "takeover",
-        [LEDGER_OPS] = "ops",
-    };
-    bool is_in_range = kind >= 0 && (size_t)kind < ARRAY_LEN(names);
-    return is_in_range && names[kind] != NULL ? names[kind] : "unknown";
+    const char *name = ledger_kind_name((enum ledger_kind)kind);
+    return name != NULL ? name : "unknown";
 }
 
 /* -- for machines ----------------------------------------------------------------- */

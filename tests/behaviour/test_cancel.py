@@ -192,7 +192,7 @@ def test_cancelling_twice_is_fine(case):
     case.outcome(later)
     assert json.loads(case.cancel(later).stdout)["state"] == "cancelled"
     notes = case.house.sql(
-        "select count(*) from ledger where id = %s and kind = 5", (later,))
+        "select count(*) from ledger where id = %s and kind = 8", (later,))
     assert notes == [(1,)]
 
 

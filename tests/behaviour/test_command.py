@@ -205,7 +205,7 @@ RIGHTS = {
     "live": "SIUD", "waiting": "SIUD", "reservation": "SID",
     "worker": "SIU", "relay_checkpoint": "SIU",
     "action_window": "S", "api_key": "S", "connector": "S", "migration": "S",
-    "webhook_source": "S",
+    "webhook_source": "S", "ledger_keep": "S",
     "audit_mark": "SIUD", "audit_open": "SIUD", "audit_finding": "SIUD",
 }
 PRIVILEGES = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE",
@@ -240,7 +240,7 @@ def test_runtime_role_has_no_rights_on_partitions(base):
 @pytest.mark.parametrize("statement", [
     "delete from action", "delete from outcome", "delete from ledger",
     "update action set tenant = 'x'", "update outcome set status = 1",
-    "update ledger set kind = 1", "truncate live", "drop table waiting",
+    "update ledger set kind = 1", "update ledger_keep set keep_days = 1", "truncate live", "drop table waiting",
     "delete from worker", "delete from relay_checkpoint",
     "insert into api_key (id, tenant, hash) values ('k', 't', 'x')",
     "update connector set version = 'x'", "delete from migration",

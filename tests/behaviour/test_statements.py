@@ -82,7 +82,7 @@ def settle(run, action, attempt_no, owner):
 
 def postpone(run, action, attempt_no, owner):
     return run("postpone", [action], [attempt_no], [1], [None], [1000], [1],
-               [False], [None], [b"{}"], [b"{}"], owner)
+               [False], [None], [b"{}"], [b"{}"], owner, ["HTTP_STATUS"])
 
 
 def mark_dead(fleet, worker):
@@ -117,7 +117,7 @@ def test_cancelled_row_does_not_wait(fleet, db, run, tenant, worker):
 
 def test_late_result_is_a_note_and_no_outcome(fleet, db, run, tenant):
     action = rows.add_live(db, tenant, None, "unsafe")
-    run("note_late", [action], [tenant], [1], [b"{}"])
+    run("note_late", [action], [tenant], [1], [b"{}"], [None], uuid.uuid4())
     assert outcomes(fleet, action) == []
     assert live(fleet, action) == (1, READY, None)
     assert fleet.sql("select kind from ledger where id = %s",

@@ -180,11 +180,14 @@ l.owner = $3",
         "late_result_published",
         "a late result is a note, never an outcome",
         (("schema/sql_worker.c", """\
-        "insert into ledger (id, tenant, attempt_no, kind, detail)"
-        " select i.id, i.tenant, i.attempt_no, 2, i.detail"
+        LEDGER_INSERT
+        " select g.id, g.tenant, " LEDGER_KEEP_DAYS
+        ", g.attempt_no, 2, 'worker:' || $6::text, g.code,"
+        " " LEDGER_TRACE_OF_ID ", g.detail"
 """, """\
         "insert into outcome (id, tenant, attempt_no, window_no, status,"
-        " calls, body) select i.id, i.tenant, i.attempt_no, 1, 2, 1, i.detail"
+        " calls, body) select g.id, g.tenant, g.attempt_no, 1, 2, 1, g.detail"
+        " || $6::text::bytea"
 """),),
         STATEMENTS + "test_late_result_is_a_note_and_no_outcome"),
     Mutant(

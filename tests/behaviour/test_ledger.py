@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ledger: what happened to an action beside its outcome, who did it and
+why, in one place that only grows and is dropped by the month."""
+
+import uuid
+
+import psycopg
+import pytest
+
+from lib import flow, rows
+from lib.api import Api, add_connector, new_key
+from lib.wait import wait_for
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
+
+
+@pytest.fixture(scope="module")
+def house(fleets, double):
+    made = fleets(settings={"worker": {
+        "egress.private_allow": double.address}})
+    add_connector(made, "shop", {"natural": flow.action()}, double.url)
+    return made
+
+
+def entries(house, tenant, where="true"):
+    """The rows of the ledger itself, oldest first."""
+    found = house.sql(
+        "select entry, id, attempt_no, kind, actor, reason, trace_id,"
+        " convert_from(detail, 'UTF8')::jsonb as detail from ledger"
+        f" where tenant = %s and {where} order by at, entry", (tenant,))
+    names = ("entry", "id", "attempt_no", "kind", "actor", "reason",
+             "trace_id", "detail")
+    return [dict(zip(names, row)) for row in found]
+
+
+def one(tenant, key, **more):
+    return flow.request(tenant, "shop", "natural", key, **more)
+
+
+# -- what is written, and what is not ---------------------------------------------
+
+
+@pytest.mark.case("OBS-03")
+def test_obs_03_an_attempt_that_is_tried_again_is_one_entry_in_its_trace(
+        house, double, tenant):
+    """A success at the first attempt adds nothing: its outcome tells all."""
+    double.scripts([{"path": f"/{tenant}/later", "steps": [
+        {"status": 503, "headers": [["Retry-After", "0"]]}, {}]}])
+    for key in ("later", "plain"):
+        house.publish(one(tenant, key),
+                      headers=[("traceparent", PARENT.encode())])
+    ended = flow.wait_ended(house, tenant, 2)
+    (entry,) = entries(house, tenant)
+    assert str(entry["id"]) == ended["later"]["id"]
+    assert (entry["kind"], entry["attempt_no"]) == (1, 1)
+    assert entry["reason"] == "HTTP_STATUS"
+    assert entry["actor"].startswith("worker:")
+    assert entry["trace_id"] == TRACE
+    assert entry["entry"].version == 7
+    assert entry["detail"]["error"]["http_status"] == 503
+    # The view has that entry, and the outcomes as those of the last attempts.
+    seen = house.sql(
+        "select id::text, kind, attempt_no, trace_id, entry from ledger_all"
+        " where tenant = %s", (tenant,))
+    assert sorted(row[:4] for row in seen) == sorted([
+        (ended["later"]["id"], 0, 2, TRACE), (ended["later"]["id"], 1, 1, TRACE),
+        (ended["plain"]["id"], 0, 1, TRACE)])
+    assert {uuid.UUID(str(row[4])).version for row in seen} == {7}
+
+
+def test_repeats_are_counted_by_whoever_saw_them(house, double, tenant):
+    _, key = new_key(house, tenant)
+    api = Api(house.url(), key)
+    body = {key: value for key, value in one(tenant, "again").items()
+            if key not in ("spec", "tenant")}
+    assert api.post(body).status_code == 202
+    flow.wait_ended(house, tenant, 1)
+    assert [api.post(body).status_code for _ in range(3)] == [200] * 3
+    for _ in range(4):
+        house.publish(one(tenant, "again"))
+
+    def counted():
+        found = entries(house, tenant, "kind = 3")
+        total = {}
+        for entry in found:
+            who = entry["actor"].partition(":")[0]
+            total[who] = total.get(who, 0) + entry["detail"]["count"]
+        return total if total == {"producer": 3, "worker": 4} else None
+
+    wait_for(counted, "all repeats in the ledger")
+    api.close()
+
+
+def test_a_wait_without_a_call_and_a_cancel_name_reason_and_actor(
+        house, tenant):
+    house.publish(one(tenant, "later", not_before="2030-01-01T00:00:00Z"))
+    (wait,) = wait_for(lambda: entries(house, tenant), "an entry")
+    assert (wait["kind"], wait["reason"]) == (7, "not_before")
+    assert wait["detail"]["due"].startswith("2030-01-01T00:00:00")
+    house.ctl("cancel", wait["id"])
+    flow.wait_ended(house, tenant, 1)
+    cancel = entries(house, tenant)[-1]
+    assert (cancel["kind"], cancel["reason"]) == (8, "CANCELLED")
+    assert cancel["actor"].startswith("operator:")
+
+
+# -- how long it is kept ---------------------------------------------------------------
+
+
+def months(house):
+    return {row[0] for row in house.sql(
+        "select relname from pg_class where relkind = 'r'"
+        " and relnamespace = 'actionist'::regnamespace"
+        " and relname ~ '^ledger_k'")}
+
+
+def test_whole_months_go_by_the_wish_of_their_tenant(fleets, tenant):
+    """Another database: its clock is moved."""
+    base = fleets(producers=0, workers=0, schedulers=0)
+    base.sql("insert into ledger_keep values ('brief', 1), ('long', 365)")
+    base.sql("select ensure_partitions()", who="runtime")
+    before = months(base)
+    for name, days in (("brief", 1), (tenant, 90), ("long", 365)):
+        base.sql("insert into ledger (tenant, keep_days, kind, detail)"
+                 " values (%s, %s, 5, '{}')", (name, days))
+    assert base.sql("select drop_ledger_month()", who="runtime") == [(None,)]
+    base.sql("create or replace function fleet_now() returns timestamptz"
+             " language sql stable parallel safe"
+             " return statement_timestamp() + interval '45 days'")
+    base.sql("select ensure_partitions()", who="runtime")
+    (dropped,), = base.sql("select drop_ledger_month()", who="runtime")
+    assert dropped in before and dropped.startswith("ledger_k1_")
+    assert dropped not in months(base)
+    kept = {row[0] for row in base.sql("select tenant from ledger")}
+    assert kept == {tenant, "long"}
+
+
+def test_a_long_report_neither_waits_for_nor_stops_new_partitions(house):
+    """While somebody reads, partitions are made and rows go in."""
+    with rows.connect(house) as reader:
+        reader.execute("select count(*) from ledger_all")
+        with psycopg.connect(
+                house.cluster.conninfo("superuser", house.space),
+                options="-c search_path=actionist -c lock_timeout=20s"
+                        " -c role=actionist_owner") as owner:
+            for parent, bounds in (
+                    ("outcome", "from (900000000) to (910000000)"),
+                    ("ledger_k90", "from ('2001-01-01') to ('2001-02-01')")):
+                (made,) = owner.execute(
+                    "select attach_partition(%s::regclass, %s, %s, '')",
+                    (parent, f"{parent}_extra", bounds)).fetchone()
+                assert made
+            owner.execute("insert into ledger (tenant, kind, detail)"
+                          " values ('x', 5, '{}')")
+            owner.rollback()
+
+
+def test_the_ledger_only_grows(house):
+    for statement in ("delete from ledger", "update ledger set actor = 'me'",
+                      "update ledger_keep set keep_days = 1",
+                      "select attach_partition('ledger', 'x', '', '')"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            house.sql(statement, who="runtime")
