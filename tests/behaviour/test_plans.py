@@ -19,7 +19,9 @@ HOT = {
     "begin": "live_pkey worker_pkey",
     "begin_read": "live_pkey",
     "settle": "live_pkey",
-    "postpone": "live_pkey",
+    "postpone": "action_pkey ledger_keep_pkey live_pkey",
+    "note_late": "action_pkey ledger_keep_pkey",
+    "note_repeats": "action_pkey ledger_keep_pkey",
     "settle_read": "ledger_id live_pkey outcome_id waiting_pkey",
     "hand_back": "live_pkey",
     "presence_renew": "worker_pkey",
@@ -28,7 +30,7 @@ HOT = {
     "due_expired": "waiting_due",
     "mark_dead": "worker_pkey",
     "orphans_of": "+live_pkey worker_pkey",
-    "run_again": "live_pkey worker_pkey",
+    "run_again": "action_pkey ledger_keep_pkey live_pkey worker_pkey",
     "live_facts": "action_pkey live_pkey",
     "waiting_facts": "action_pkey waiting_pkey",
     "waiting_end": "waiting_pkey",
@@ -45,9 +47,8 @@ HOT = {
 WALKS_LIVE = ("owned", "untaken", "orphans", "pulse_look")
 ROWS = 20000
 # Indexes of partitions, and the index of the whole table that each is part of.
-PARTS = ("select i.inhrelid::regclass::text, i.inhparent::regclass::text"
-         " from pg_inherits i join pg_class c on c.oid = i.inhrelid"
-         " where c.relkind in ('i', 'I')")
+PARTS = ("select c.oid::regclass::text, pg_partition_root(c.oid)::text"
+         " from pg_class c where c.relkind in ('i', 'I') and c.relispartition")
 FILL = (
     "insert into action_window (number) values (2)",
     "create table action_w2 partition of action for values in (2)",
