@@ -6,15 +6,6 @@
 
 #include "common/buf.h"
 
-enum { NOT_YET = -1 };
-
-struct watch_worker {
-    uint8_t boot_id[UUID_SIZE];
-    bool was_held;
-    int64_t free_since_us;    /* of the looks that saw it free; NOT_YET */
-    int64_t expired_since_us; /* NOT_YET */
-};
-
 void watch_init(struct watch *watch)
 {
     *watch = (struct watch){.count = 0};
@@ -50,7 +41,7 @@ static struct watch_worker remember(
     const struct watch *watch, int64_t now_us, const struct watch_sight *sight)
 {
     struct watch_worker worker = {
-        .free_since_us = NOT_YET, .expired_since_us = NOT_YET};
+        .free_since_us = WATCH_NOT_YET, .expired_since_us = WATCH_NOT_YET};
     const struct watch_worker *before =
         watch->count == 0 ? NULL
                           : bsearch(sight->boot_id, watch->workers,
@@ -61,13 +52,13 @@ static struct watch_worker remember(
     memcpy(worker.boot_id, sight->boot_id, UUID_SIZE);
     worker.was_held |= sight->is_held;
     if (sight->is_held || !worker.was_held) {
-        worker.free_since_us = NOT_YET;
-    } else if (worker.free_since_us == NOT_YET) {
+        worker.free_since_us = WATCH_NOT_YET;
+    } else if (worker.free_since_us == WATCH_NOT_YET) {
         worker.free_since_us = now_us;
     }
     if (!sight->is_expired) {
-        worker.expired_since_us = NOT_YET;
-    } else if (worker.expired_since_us == NOT_YET) {
+        worker.expired_since_us = WATCH_NOT_YET;
+    } else if (worker.expired_since_us == WATCH_NOT_YET) {
         worker.expired_since_us = now_us;
     }
     return worker;
@@ -75,7 +66,7 @@ static struct watch_worker remember(
 
 static bool is_past(int64_t since_us, int64_t length_us, int64_t now_us)
 {
-    return since_us != NOT_YET && now_us - since_us >= length_us;
+    return since_us != WATCH_NOT_YET && now_us - since_us >= length_us;
 }
 
 /* Many at once look like a restart of the server, not like deaths. */
@@ -92,7 +83,7 @@ void watch_look(struct watch *watch, int64_t now_us, struct watch_sight *sights,
     size_t vanished = 0;
     for (size_t i = 0; i < count; i++) {
         workers[i] = remember(watch, now_us, &sights[i]);
-        vanished += workers[i].free_since_us == NOT_YET ? 0 : 1;
+        vanished += workers[i].free_since_us == WATCH_NOT_YET ? 0 : 1;
     }
     free(watch->workers);
     watch->workers = workers;

@@ -40,7 +40,14 @@ struct watch_sight {
     enum watch_verdict verdict; /* set by watch_look() */
 };
 
-struct watch_worker;
+/* What is remembered of a worker; a model looks into it. */
+#define WATCH_NOT_YET ((int64_t)-1)
+struct watch_worker {
+    uint8_t boot_id[UUID_SIZE];
+    bool was_held;
+    int64_t free_since_us;    /* of the looks that saw it free; WATCH_NOT_YET */
+    int64_t expired_since_us; /* likewise */
+};
 
 struct watch {
     struct watch_worker *workers; /* owned; sorted by boot id */
