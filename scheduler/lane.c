@@ -53,19 +53,32 @@ static bool is_fence(rd_kafka_resp_err_t code)
            code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
 }
 
-static int code_error(
-    rd_kafka_resp_err_t code, const char *what, struct err *err)
+/* A producer that was fenced fails every call, in words of its own ("purged",
+ * "not in this state"); only its fatal error says why. */
+static int fail(const struct lane *lane, rd_kafka_resp_err_t code,
+    const char *what, const char *why, struct err *err)
 {
+    char reason[256] = "";
+    const rd_kafka_resp_err_t fatal =
+        rd_kafka_fatal_error(lane->rk, reason, sizeof(reason));
     return err_set(err, ERR_UNKNOWN,
-        is_fence(code) ? "LANE_FENCED" : "LANE_FAILED", "%s: %s", what,
-        rd_kafka_err2str(code));
+        is_fence(code) || is_fence(fatal) ? "LANE_FENCED" : "LANE_FAILED",
+        is_fence(code) || reason[0] == '\0' ? "%s: %s" : "%s: %s, since %s",
+        what, why, reason);
 }
 
-int lane_error(rd_kafka_error_t *error, const char *what, struct err *err)
+static int fail_code(const struct lane *lane, rd_kafka_resp_err_t code,
+    const char *what, struct err *err)
 {
-    (void)err_set(err, ERR_UNKNOWN,
-        is_fence(rd_kafka_error_code(error)) ? "LANE_FENCED" : "LANE_FAILED",
-        "%s: %s", what, rd_kafka_error_string(error));
+    return fail(lane, code, what, rd_kafka_err2str(code), err);
+}
+
+/* Takes ownership of error. */
+static int fail_error(const struct lane *lane, rd_kafka_error_t *error,
+    const char *what, struct err *err)
+{
+    (void)fail(lane, rd_kafka_error_code(error), what,
+        rd_kafka_error_string(error), err);
     rd_kafka_error_destroy(error);
     return -1;
 }
@@ -145,7 +158,7 @@ static int fence(struct lane *lane, struct err *err)
                              atomic_load(lane->target->is_cancelled) ||
                              rd_kafka_error_is_retriable(error) == 0;
         if (is_over) {
-            return lane_error(error, "init of the transactions", err);
+            return fail_error(lane, error, "init of the transactions", err);
         }
         rd_kafka_error_destroy(error);
     }
@@ -184,34 +197,35 @@ void lane_close(struct lane *lane)
 
 /* -- one transaction --------------------------------------------------------------- */
 
-static int add_header(rd_kafka_headers_t *headers, const char *name,
-    const char *value, size_t len, struct err *err)
+static int add_header(const struct lane *lane, rd_kafka_headers_t *headers,
+    const char *name, const char *value, size_t len, struct err *err)
 {
     const rd_kafka_resp_err_t code =
         rd_kafka_header_add(headers, name, -1, value, (ssize_t)len);
     return code == RD_KAFKA_RESP_ERR_NO_ERROR
                ? 0
-               : code_error(code, "headers", err);
+               : fail_code(lane, code, "headers", err);
 }
 
-static int add_headers(rd_kafka_headers_t *headers, const struct lane_row *row,
-    const char *bytes, struct err *err)
+static int add_headers(const struct lane *lane, rd_kafka_headers_t *headers,
+    const struct lane_row *row, const char *bytes, struct err *err)
 {
     static const char type[] = "application/json";
     char id[UUID_TEXT_SIZE];
     char seq[24];
     uuid_format(row->id, id);
     const int len = snprintf(seq, sizeof(seq), "%lld", (long long)row->seq);
-    if (add_header(headers, "id", id, strlen(id), err) != 0 ||
-        add_header(headers, "seq", seq, (size_t)len, err) != 0 ||
-        add_header(headers, "content-type", type, strlen(type), err) != 0) {
+    if (add_header(lane, headers, "id", id, strlen(id), err) != 0 ||
+        add_header(lane, headers, "seq", seq, (size_t)len, err) != 0 ||
+        add_header(lane, headers, "content-type", type, strlen(type), err) !=
+            0) {
         return -1;
     }
     if (row->trace_len == 0) {
         return 0;
     }
-    return add_header(
-        headers, "traceparent", bytes + row->trace_at, row->trace_len, err);
+    return add_header(lane, headers, "traceparent", bytes + row->trace_at,
+        row->trace_len, err);
 }
 
 /* librdkafka copies what the arguments point to. */
@@ -235,7 +249,7 @@ static int produce(
     struct lane *lane, struct lane_row *row, char *bytes, struct err *err)
 {
     rd_kafka_headers_t *headers = rd_kafka_headers_new(4);
-    if (add_headers(headers, row, bytes, err) != 0) {
+    if (add_headers(lane, headers, row, bytes, err) != 0) {
         rd_kafka_headers_destroy(headers);
         return -1;
     }
@@ -243,22 +257,10 @@ static int produce(
     rd_kafka_error_t *error = produce_with(lane, row, bytes, headers);
     if (error != NULL) {
         rd_kafka_headers_destroy(headers);
-        return lane_error(error, "produce", err);
+        return fail_error(lane, error, "produce", err);
     }
     lane->in_flight++;
     return 0;
-}
-
-/* A producer that was fenced drops its queue: the reports say "purged", only
- * the fatal error says why. */
-static int delivery_error(const struct lane *lane, struct err *err)
-{
-    char reason[256];
-    const rd_kafka_resp_err_t fatal =
-        rd_kafka_fatal_error(lane->rk, reason, sizeof(reason));
-    return code_error(
-        fatal != RD_KAFKA_RESP_ERR_NO_ERROR ? fatal : lane->failed, "delivery",
-        err);
 }
 
 static int await_reports(struct lane *lane, struct err *err)
@@ -267,7 +269,7 @@ static int await_reports(struct lane *lane, struct err *err)
     while (lane->in_flight > 0) {
         (void)rd_kafka_poll(lane->rk, POLL_MS);
         if (lane->failed != RD_KAFKA_RESP_ERR_NO_ERROR) {
-            return delivery_error(lane, err);
+            return fail_code(lane, lane->failed, "delivery", err);
         }
         if (now_mono_us() > until_us ||
             atomic_load(lane->target->is_cancelled)) {
@@ -287,7 +289,7 @@ static int send_watermark(struct lane *lane, int64_t low, struct err *err)
     rd_kafka_error_t *error = rd_kafka_send_offsets_to_transaction(
         lane->rk, offsets, lane->group, OFFSETS_TIMEOUT_MS);
     rd_kafka_topic_partition_list_destroy(offsets);
-    return error == NULL ? 0 : lane_error(error, "watermark", err);
+    return error == NULL ? 0 : fail_error(lane, error, "watermark", err);
 }
 
 static int commit(struct lane *lane, struct err *err)
@@ -296,7 +298,7 @@ static int commit(struct lane *lane, struct err *err)
     /* Any other time-out may leave librdkafka's state behind the broker's. */
     rd_kafka_error_t *error = rd_kafka_commit_transaction(lane->rk, -1);
     if (error != NULL) {
-        return lane_error(error, "commit", err);
+        return fail_error(lane, error, "commit", err);
     }
     if (now_mono_us() - since_us > COMMIT_LIMIT_S * US_PER_S) {
         return err_set(
@@ -309,7 +311,7 @@ int lane_publish(struct lane *lane, struct lane_batch *batch, struct err *err)
 {
     rd_kafka_error_t *error = rd_kafka_begin_transaction(lane->rk);
     if (error != NULL) {
-        return lane_error(error, "begin", err);
+        return fail_error(lane, error, "begin", err);
     }
     for (size_t i = 0; i < batch->count; i++) {
         if (produce(lane, &batch->rows[i], batch->bytes.data, err) != 0) {

@@ -117,7 +117,7 @@ static int64_t next_backoff_ms(struct relay *relay, enum err_class class)
     return wait_ms;
 }
 
-void relay_restart(struct relay *relay, const struct err *err)
+static void count_doubt(struct relay *relay, const struct err *err)
 {
     const bool is_fenced =
         err->code != NULL && strcmp(err->code, "LANE_FENCED") == 0;
@@ -127,6 +127,11 @@ void relay_restart(struct relay *relay, const struct err *err)
     if (is_fenced) {
         metric_add(relay->stats.fenced, NULL, 1.0);
     }
+}
+
+void relay_restart(struct relay *relay, const struct err *err)
+{
+    count_doubt(relay, err);
     relay->alarm = *err;
     metric_set(relay->stats.is_alarmed, NULL, 1.0);
     relay->not_before_us =
@@ -180,11 +185,13 @@ static void begin(struct relay *relay)
 static void on_state(void *owner, bool is_up, const struct err *err)
 {
     struct relay *relay = owner;
-    (void)err; /* pg has logged it */
     if (relay->phase == RELAY_STOPPED) {
         return;
     }
     if (!is_up) {
+        if (relay->phase >= RELAY_CHECKING && !relay->is_stopping) {
+            count_doubt(relay, err); /* the lock was lost with the session */
+        }
         go_down(relay);
         if (relay->is_stopping) {
             finish_stop(relay);

@@ -120,7 +120,9 @@ struct upkeep *upkeep_open(struct scheduler *scheduler)
     upkeep->purged = metric_counter("actionist_reservations_purged_total",
         "Reservations older than 48 h that were deleted.", NULL);
     upkeep->xmin_lag = metric_gauge("actionist_xmin_lag_transactions",
-        "Transactions that began after the oldest one still writing.", NULL);
+        "Transactions that began after the oldest one still writing, the oldest"
+        " snapshot or a replication slot's: none of their garbage goes.",
+        NULL);
     upkeep->failed = metric_counter(
         "actionist_upkeep_failed_total", "Upkeep tasks that failed.", "task");
     upkeep->timer = loop_timer_new(&scheduler->loop, run, upkeep);

@@ -245,10 +245,17 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "  where reserved_at < fleet_now() - interval '48 h'"
         "  order by reserved_at limit $1)",
         1, {PG_INT4}},
-    /* How many transactions began after the oldest that still writes. */
+    /* How many transactions began after the oldest of those that still write,
+     * the snapshots that are still open and what replication slots hold back.
+     * Snapshots of other roles show only to members of pg_read_all_stats. */
     [SQL_WORK_XMIN_LAG] = {"xmin_lag",
-        "select pg_snapshot_xmax(s)::text::int8"
-        " - pg_snapshot_xmin(s)::text::int8 from pg_current_snapshot() s",
+        "select greatest(pg_snapshot_xmax(s)::text::int8"
+        "  - pg_snapshot_xmin(s)::text::int8,"
+        " (select max(age(h.xmin)) from (select a.backend_xmin as xmin"
+        "   from pg_stat_activity a where a.datname = current_database()"
+        "   or a.backend_type = 'walsender'"
+        "   union all select r.xmin from pg_replication_slots r) h))"
+        " from pg_current_snapshot() s",
         0, {0}},
 };
 

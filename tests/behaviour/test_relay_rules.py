@@ -154,6 +154,40 @@ def test_start_fences_each_lane(fleet, relay, lane):
                                            "INVALID_PRODUCER_EPOCH")
 
 
+def counted(fleet, relay, name):
+    """A counter of the scheduler, as it says itself."""
+    text = httpx.get(f"{fleet.wait_ready(relay)}/metrics").text
+    return float(re.search(rf"^{name} (\S+)$", text, re.MULTILINE)[1])
+
+
+def lose_session(fleet):
+    fleet.sql("select pg_terminate_backend(pid) from pg_stat_activity"
+              " where application_name = 'actionist-scheduler relay'"
+              " and datname = current_database()")
+
+
+@pytest.mark.parametrize("lane", ["a", "b", None])
+def test_each_start_over_is_counted_and_says_why(
+        fleet, relay, db, tenant, lane):
+    """Fenced by another relay, or its session was lost (None)."""
+    doubts = counted(fleet, relay, "actionist_relay_doubts_total")
+    fenced = counted(fleet, relay, "actionist_relay_fenced_total")
+    event = '"event":"relay_fenced"' if lane else '"event":"relay_restarts"'
+    said = relay.text().count(event)
+    if lane:
+        lane_of_another(fleet, lane)
+    else:
+        lose_session(fleet)
+    ids = set()
+    for _ in range(2):  # a transaction on each lane
+        ids.update(rows.end_actions(db, tenant, 1))
+        wait_published(fleet, tenant, ids)
+    wait_for(lambda: relay.text().count(event) > said, event)
+    assert counted(fleet, relay, "actionist_relay_doubts_total") > doubts
+    more = counted(fleet, relay, "actionist_relay_fenced_total") - fenced
+    assert more >= 1 if lane else more == 0
+
+
 def test_watermark_is_committed_with_the_records(fleet, relay, db, tenant):
     ids = rows.end_actions(db, tenant, 3)
     wait_published(fleet, tenant, ids)

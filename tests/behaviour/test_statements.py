@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from lib import rows, statements
+from lib.wait import wait_for
 
 READY, BEGUN = 1, 2
 SUCCEEDED = 1
@@ -357,3 +358,21 @@ def test_checkpoint_never_goes_back(fleet, run):
 def test_sequence_neither_caches_nor_cycles(run):
     cache, increment, cycles = run("relay_facts")[0][:3]
     assert (cache, increment, cycles) == (1, 1, False)
+
+
+# -- how far garbage is kept ---------------------------------------------------------
+
+
+def test_an_open_snapshot_is_a_lag_although_it_only_reads(fleet, run, tenant):
+    """Of sessions of one's own role; others show to pg_read_all_stats."""
+    count = 20
+    with rows.connect(fleet) as reader, rows.connect(
+            fleet, autocommit=True) as writer:
+        reader.execute("set transaction isolation level repeatable read")
+        reader.execute("select 1 from live")
+        for _ in range(count):
+            rows.add_action(writer, tenant)
+        assert run("xmin_lag")[0][0] >= count
+        reader.rollback()
+        wait_for(lambda: run("xmin_lag")[0][0] < count,
+                 "no lag without the reader")

@@ -103,8 +103,7 @@ static void load(const struct sweep_config *config, const struct world *world,
     struct watch *watch, int *places)
 {
     watch_init(watch);
-    watch->workers =
-        mem_zalloc(SWEEP_MAX_WORKERS + 1, sizeof(*watch->workers));
+    watch->workers = mem_zalloc(SWEEP_MAX_WORKERS + 1, sizeof(*watch->workers));
     watch->quiet_until_us = NOW_US + world->quiet * TICK_US;
     for (int i = 0; i < config->workers; i++) {
         const struct worker *worker = &world->workers[i];
@@ -123,9 +122,8 @@ static void load(const struct sweep_config *config, const struct world *world,
 }
 
 /* Looks; returns how many sights there were. */
-static size_t look(const struct sweep_config *config,
-    const struct world *world, struct watch *watch, const int *places,
-    struct watch_sight *sights)
+static size_t look(const struct sweep_config *config, const struct world *world,
+    struct watch *watch, const int *places, struct watch_sight *sights)
 {
     const size_t count = watch->count;
     /* Workers that hold their locks make any number of others few. */
@@ -240,8 +238,8 @@ static void age(struct worker *worker)
     if (worker->phase == PHASE_LIVE && worker->is_expired == 0) {
         return;
     }
-    worker->age = (uint8_t)(worker->age < LEASE_TICKS ? worker->age + 1
-                                                      : LEASE_TICKS);
+    worker->age =
+        (uint8_t)(worker->age < LEASE_TICKS ? worker->age + 1 : LEASE_TICKS);
     if (is_living(worker) && worker->age >= GIVE_UP_TICKS) {
         worker->phase = worker->phase == PHASE_CUT ? PHASE_DEAD : PHASE_STUCK;
     }
@@ -300,8 +298,8 @@ static void add_expiry(struct search *search, const struct world *world, int i)
     search_add(search, &next, true, "a dead worker's lease runs out");
 }
 
-static void expand_one(struct search *search,
-    const struct sweep_config *config, const struct world *world, int i)
+static void expand_one(struct search *search, const struct sweep_config *config,
+    const struct world *world, int i)
 {
     const struct worker *worker = &world->workers[i];
     if (is_living(worker) && world->deaths < config->deaths) {
@@ -363,8 +361,8 @@ static void add_restart(
 }
 
 /* A new session of the scheduler: watch_restart(). */
-static void add_return(struct search *search,
-    const struct sweep_config *config, const struct world *world)
+static void add_return(struct search *search, const struct sweep_config *config,
+    const struct world *world)
 {
     struct world next = *world;
     next.is_down = 0;
@@ -434,8 +432,8 @@ static void add_step(struct search *search, const struct sweep_config *config,
     search_add(search, &next, false, "the clock steps forward");
 }
 
-static void expand(struct search *search, const void *config_arg,
-    const void *state)
+static void expand(
+    struct search *search, const void *config_arg, const void *state)
 {
     const struct sweep_config *config = config_arg;
     const struct world *world = state;

@@ -26,9 +26,9 @@ enum sweep_fault {
     SWEEP_HELD_UNSEEN,  /* a lock need not have been seen held */
     SWEEP_ONE_LOOK,     /* a lock seen free once is free */
     SWEEP_BELIEVES_MANY,
-    SWEEP_NO_QUIET,      /* leases count at once after a restart */
+    SWEEP_NO_QUIET,       /* leases count at once after a restart */
     SWEEP_LAPSED_AT_ONCE, /* a lease seen run out once has run out */
-    SWEEP_LEASES_ALONE,  /* a lock that vanished says nothing */
+    SWEEP_LEASES_ALONE,   /* a lock that vanished says nothing */
     SWEEP_FAULT_COUNT
 };
 
