@@ -14,6 +14,7 @@
 #include "scheduler/door.h"
 #include "scheduler/due.h"
 #include "scheduler/ending.h"
+#include "scheduler/held.h"
 #include "scheduler/pulse.h"
 #include "scheduler/relay.h"
 #include "scheduler/scheduler.h"
@@ -114,6 +115,7 @@ static void close_all(struct scheduler *scheduler)
     upkeep_close(scheduler->upkeep);
     sweep_close(scheduler->sweep);
     due_close(scheduler->due);
+    held_close(scheduler->held);
     ending_close(scheduler->ending);
     dispatch_close(scheduler->dispatch);
     loop_fini(&scheduler->loop);
@@ -153,6 +155,7 @@ static int open_all(struct scheduler *scheduler, struct err *err)
     scheduler->dispatch = dispatch_open(scheduler);
     scheduler->ending = ending_open(scheduler);
     scheduler->due = due_open(scheduler);
+    scheduler->held = held_open(scheduler);
     scheduler->sweep = sweep_open(scheduler);
     scheduler->pulse = pulse_open(scheduler);
     scheduler->upkeep = upkeep_open(scheduler);

@@ -17,6 +17,7 @@ struct dispatch;
 struct door;
 struct due;
 struct ending;
+struct held;
 struct pulse;
 struct relay;
 struct sweep;
@@ -32,6 +33,7 @@ struct scheduler {
     struct dispatch *dispatch;
     struct ending *ending;
     struct due *due;
+    struct held *held;
     struct sweep *sweep;
     struct pulse *pulse;
     struct upkeep *upkeep;

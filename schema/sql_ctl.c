@@ -3,6 +3,11 @@
 
 #include "schema/cancel.h"
 
+/* p is just the pause of that scope. */
+#define IS_SCOPE                                                               \
+    "p.tenant is not distinct from $1 and p.connector is not distinct from $2" \
+    " and p.action is not distinct from $3"
+
 const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
     /* id, tenant, hash */
     [SQL_CTL_KEY_ADD] = {"key_add",
@@ -78,6 +83,48 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         "   and a.window_no = u.window_no and a.connector = $2))"
         " order by u.id limit $4",
         4, {PG_TEXT, PG_TEXT, PG_UUID, PG_INT4}},
+    /* tenant, connector, action (each or null), reason, actor. One row: it is
+     * new; it was there. Neither: there are too many. */
+    [SQL_CTL_PAUSE_ADD] = {"pause_add",
+        "with made as (insert into pause (tenant, connector, action, reason,"
+        "   actor) select $1, $2, $3, $4, $5"
+        "  where (select count(*) from pause) < 1000"
+        "  on conflict do nothing returning *),"
+        " noted as (" LEDGER_INSERT " select null, g.tenant, " LEDGER_KEEP_DAYS
+        ", 0, 5, g.actor, g.reason, null, convert_to(json_build_object("
+        "  'op', 'pause', 'tenant', g.tenant, 'connector', g.connector,"
+        "  'action', g.action)::text, 'UTF8') from made g)"
+        " select (select number from made), exists (select from pause p"
+        "  where " IS_SCOPE ")",
+        5, {PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT}},
+    /* number */
+    [SQL_CTL_PAUSE_CONFIRMED] = {"pause_confirmed",
+        "select count(*), count(*) filter (where pause_seen >= $1) from worker"
+        " where state = 1 and lease_until > fleet_now()",
+        1, {PG_INT8}},
+    /* tenant, connector, action, reason (each or null), actor */
+    [SQL_CTL_PAUSE_LIFT] = {"pause_lift",
+        "with gone as (delete from pause p where " IS_SCOPE " returning *),"
+        " noted as (" LEDGER_INSERT " select null, g.tenant, " LEDGER_KEEP_DAYS
+        ", 0, 5, $5, $4, null, convert_to(json_build_object("
+        "  'op', 'resume', 'tenant', g.tenant, 'connector', g.connector,"
+        "  'action', g.action)::text, 'UTF8') from gone g)"
+        " select number from gone",
+        5, {PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT}},
+    [SQL_CTL_PAUSE_LIST] = {"pause_list",
+        "select p.tenant, p.connector, p.action, p.actor, p.reason,"
+        " (select count(*) from waiting w where w.reason = 5"
+        "  and w.pause_no = p.number), p.since from pause p order by p.number",
+        0, {0}},
+    /* tenant, connector, action (each or null) */
+    [SQL_CTL_PAUSE_COUNT] = {"pause_count",
+        "select count(*) from (select id, window_no, tenant from live"
+        "  union all select id, window_no, tenant from waiting) u"
+        " join action a on a.id = u.id and a.window_no = u.window_no"
+        " where ($1::text is null or u.tenant = $1)"
+        " and ($2::text is null or a.connector = $2)"
+        " and ($3::text is null or a.action = $3)",
+        3, {PG_TEXT, PG_TEXT, PG_TEXT}},
     /* tenant, source, scheme, parameter, secret, verify token or null,
      * keeps_rejected, max_body_bytes, rate_per_s, answer_ms. No row: there is
      * one of that name. */

@@ -17,6 +17,11 @@ enum sql_ctl {
     SQL_CTL_ACTION_LIST,
     SQL_CTL_CANCEL, /* columns: enum cancel_column */
     SQL_CTL_UNFINISHED,
+    SQL_CTL_PAUSE_ADD,
+    SQL_CTL_PAUSE_CONFIRMED,
+    SQL_CTL_PAUSE_LIFT,
+    SQL_CTL_PAUSE_LIST,
+    SQL_CTL_PAUSE_COUNT,
     SQL_CTL_HOOK_ADD,
     SQL_CTL_HOOK_LIST, /* columns: enum ctl_hook_column */
     SQL_CTL_HOOK_ROTATE,

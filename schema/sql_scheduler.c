@@ -129,6 +129,38 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         " where due <= fleet_now() and " IS_TIMED
         " and deadline <= fleet_now() order by due limit $1",
         1, {PG_INT4}},
+    /* rows at most. The pauses that hold something are found one by one, by
+     * the index; those of them that are gone let go, in the order of due. */
+    [SQL_WORK_HELD_TAKE] = {"held_take",
+        "with recursive held as ((select pause_no as no from waiting"
+        "   where reason = 5 order by pause_no limit 1)"
+        "  union all select (select w.pause_no from waiting w"
+        "   where w.reason = 5 and w.pause_no > h.no"
+        "   order by w.pause_no limit 1) from held h where h.no is not null),"
+        " ended as materialized (select h.no from held h"
+        "  where h.no is not null and (select p.number from pause p"
+        "   where p.number between h.no and h.no) is null),"
+        " picked as (select w.id from ended e cross join lateral"
+        "  (select x.id from waiting x where x.reason = 5"
+        "   and x.pause_no = e.no order by x.due limit $1"
+        "   for update skip locked) w limit $1),"
+        " gone as (delete from waiting w using picked p"
+        "  where w.id between p.id and p.id returning w.*),"
+        " moved as (insert into live (id, window_no, tenant, attempt_no,"
+        "   state, effect, calls, deaths, is_effect_unknown, deadline,"
+        "   started_at)"
+        "  select id, window_no, tenant, attempt_no + 1, 1, effect, calls,"
+        "   deaths, is_effect_unknown, deadline, started_at from gone"
+        "  returning id, tenant, attempt_no)"
+        " select m.id, m.tenant, m.attempt_no from moved m"
+        " join gone g on g.id = m.id order by g.due",
+        1, {PG_INT4}},
+    /* rows at most */
+    [SQL_WORK_HELD_EXPIRED] = {"held_expired",
+        "select id, attempt_no, calls, is_effect_unknown from waiting"
+        " where reason in (4, 5) and deadline <= fleet_now()"
+        " order by deadline limit $1",
+        1, {PG_INT4}},
     /* older than, in us; rows at most */
     [SQL_WORK_UNTAKEN] = {"untaken",
         "select id, tenant, attempt_no from live where owner is null"

@@ -142,41 +142,46 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
             PG_TEXT_ARRAY, PG_BYTEA_ARRAY, PG_UUID}},
     /* ids (sorted), attempt numbers, reasons, earliest dues or null, waits in
      * ms, calls, is_effect_unknown, started_at, errors or null, ledger notes
-     * or null, boot id, error codes or null. A cancelled row does not wait. A
+     * or null, boot id, error codes or null, pauses or null. What is paused
+     * keeps its due, which is its place in the queue. A cancelled row does not wait. A
      * note is that of a call; a wait without one is noted too, but what is
      * parked again and again only once. */
     [SQL_WORKER_POSTPONE] = {"postpone",
         "with gone as (delete from live l using unnest($1::uuid[],"
         "   $2::int4[], $3::int2[], $4::timestamptz[], $5::int8[], $6::int4[],"
         "   $7::bool[], $8::timestamptz[], $9::bytea[], $10::bytea[],"
-        "   $12::text[])"
+        "   $12::text[], $13::int8[])"
         "   as i (id, attempt_no, reason, due, wait_ms, calls, is_unknown,"
-        "    started_at, error, note, code)"
+        "    started_at, error, note, code, pause_no)"
         "  where l.id between i.id and i.id and l.attempt_no = i.attempt_no"
         "  and l.owner = $11 and not l.is_cancelled"
         "  returning l.id, l.window_no, l.tenant, l.effect, l.deaths,"
         "   l.deadline, i.attempt_no, i.reason,"
-        "   greatest(i.due, fleet_now()"
-        "    + i.wait_ms * interval '1 millisecond') as due, i.calls,"
-        "   i.is_unknown, i.started_at, i.error, i.note, i.code),"
+        "   case when i.reason = 5 then i.due else greatest(i.due,"
+        "    fleet_now() + i.wait_ms * interval '1 millisecond') end as due,"
+        "   i.calls, i.is_unknown, i.started_at, i.error, i.note, i.code,"
+        "   i.pause_no),"
         " noted as (" LEDGER_INSERT "  select g.id, g.tenant, " LEDGER_KEEP_DAYS
         ", g.attempt_no, case when g.note is null then 7 else 1 end,"
         "   'worker:' || $11::text, case when g.note is null"
         "    then " LEDGER_REASON " else g.code end,"
         "   " LEDGER_TRACE ", coalesce(g.note,"
-        "    convert_to(json_build_object('due', g.due)::text, 'UTF8'))"
+        "    convert_to(json_build_object('due', g.due,"
+        "     'pause', g.pause_no)::text, 'UTF8'))"
         "  from gone g where g.note is not null or g.reason <> 6"
         "   or g.attempt_no = 1)"
         " insert into waiting (id, window_no, tenant, attempt_no, reason, due,"
         "  effect, calls, deaths, is_effect_unknown, deadline, started_at,"
-        "  error)"
+        "  error, pause_no)"
         " select id, window_no, tenant, attempt_no, reason, due,"
         "  effect, calls, case when note is null then deaths else 0 end,"
-        "  is_unknown, deadline, started_at, error from gone returning id",
-        12,
+        "  is_unknown, deadline, started_at, error, pause_no from gone"
+        " returning id",
+        13,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_TIMESTAMPTZ_ARRAY,
             PG_INT8_ARRAY, PG_INT4_ARRAY, PG_BOOL_ARRAY, PG_TIMESTAMPTZ_ARRAY,
-            PG_BYTEA_ARRAY, PG_BYTEA_ARRAY, PG_UUID, PG_TEXT_ARRAY}},
+            PG_BYTEA_ARRAY, PG_BYTEA_ARRAY, PG_UUID, PG_TEXT_ARRAY,
+            PG_INT8_ARRAY}},
     /* ids, attempt numbers. One row each: the live row if any, the status of
      * the outcome with this fence, and whether this attempt waits. */
     [SQL_WORKER_SETTLE_READ] = {"settle_read",
@@ -218,6 +223,14 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
     [SQL_WORKER_OWNED] = {"owned",
         "select id, attempt_no from live where owner = $1", 1, {PG_UUID}},
     /* digests known already */
+    [SQL_WORKER_PAUSES] = {"pauses",
+        "select number, coalesce(tenant, ''), coalesce(connector, ''),"
+        " coalesce(action, '') from pause order by number",
+        0, {0}},
+    /* boot id, number */
+    [SQL_WORKER_PAUSE_SEEN] = {"pause_seen",
+        "update worker set pause_seen = $2 where boot_id = $1", 2,
+        {PG_UUID, PG_INT8}},
     [SQL_WORKER_CONNECTORS] = {"connectors", CONNECTOR_CACHE_SQL, 1,
         {PG_BYTEA_ARRAY}},
 };

@@ -28,6 +28,8 @@ enum sql_worker {
     SQL_WORKER_HAND_BACK,
     SQL_WORKER_OWNED,
     SQL_WORKER_CONNECTORS,
+    SQL_WORKER_PAUSES,
+    SQL_WORKER_PAUSE_SEEN,
     SQL_WORKER_COUNT
 };
 extern const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT];

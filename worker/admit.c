@@ -10,6 +10,7 @@
 #include "worker/fair.h"
 #include "worker/judge.h"
 #include "worker/lease.h"
+#include "worker/pauses.h"
 #include "worker/presence.h"
 #include "worker/release.h"
 #include "worker/settle.h"
@@ -29,6 +30,7 @@ struct admit {
     struct job_list begun; /* gates that may open, before all others */
     struct loop_timer *again;
     size_t max_running;
+    int64_t held_us; /* place of the last paused one in the order of due */
     bool is_kicking; /* what a start ends must not start the next one */
 };
 
@@ -92,6 +94,22 @@ static void postpone(struct admit *admit, struct job *job,
     settle_add(admit->worker->settle, job);
 }
 
+/* True if a pause holds the job, which then waits for its end. Places are
+ * times that differ, so that what is held goes on in the order it came. */
+static bool hold_if_paused(struct admit *admit, struct job *job)
+{
+    struct worker *worker = admit->worker;
+    const int64_t pause_no = pauses_find(worker->pauses, &job->record);
+    if (pause_no == 0) {
+        return false;
+    }
+    const int64_t now_us = worker_now_us(worker);
+    admit->held_us = now_us > admit->held_us ? now_us : admit->held_us + 1;
+    postpone(admit, job, WAIT_PAUSED, admit->held_us, 0);
+    job->settlement.pause_no = pause_no;
+    return true;
+}
+
 void admit_add(struct admit *admit, struct job *job)
 {
     struct worker *worker = admit->worker;
@@ -104,6 +122,9 @@ void admit_add(struct admit *admit, struct job *job)
     }
     if (job->record.not_before_us > worker_now_us(worker)) {
         postpone(admit, job, WAIT_NOT_BEFORE, job->record.not_before_us, 0);
+        return;
+    }
+    if (hold_if_paused(admit, job)) {
         return;
     }
     if (!fair_push(admit->fair, job)) {
@@ -149,7 +170,7 @@ static void open_begun_gates(struct admit *admit)
 
 static void start(struct admit *admit, struct job *job)
 {
-    if (end_without_call(admit, job)) {
+    if (end_without_call(admit, job) || hold_if_paused(admit, job)) {
         fair_done(admit->fair, job, 0);
         return;
     }
@@ -173,9 +194,11 @@ void admit_kick(struct admit *admit)
     if (admit->is_kicking) {
         return;
     }
-    /* No gate opens while others may believe that we are dead. */
+    /* No gate opens while others may believe that we are dead, nor before it
+     * is known what is paused. */
     if (!lease_is_safe(admit->worker->lease) ||
-        !presence_is_held(admit->worker->presence)) {
+        !presence_is_held(admit->worker->presence) ||
+        !pauses_are_read(admit->worker->pauses)) {
         try_again_soon(admit);
         return;
     }
@@ -217,6 +240,20 @@ void admit_cancel(struct admit *admit, const uint8_t *id)
     job->is_cancelled = true;
     if (fair_remove(admit->fair, job)) {
         (void)end_without_call(admit, job); /* always true: it is cancelled */
+    }
+}
+
+/* -- pausing --------------------------------------------------------------- */
+
+void admit_review(struct admit *admit)
+{
+    struct job_list list = {0};
+    struct job *job = NULL;
+    while ((job = fair_drain(admit->fair)) != NULL) {
+        job_list_push(&list, job);
+    }
+    while ((job = job_list_pop(&list)) != NULL) {
+        admit_add(admit, job);
     }
 }
 

@@ -24,6 +24,8 @@ void admit_begun(struct admit *admit, struct job *job);
 void admit_done(struct admit *admit, struct job *job, int64_t wall_ms);
 /* A cancel of this action is committed. One that only waits here ends at once;
  * one that runs is left to end, but is not tried again. */
+/* Something was paused: looks again at all that wait for their turn. */
+void admit_review(struct admit *admit);
 void admit_cancel(struct admit *admit, const uint8_t *id);
 /* Something changed: see who can run. */
 void admit_kick(struct admit *admit);

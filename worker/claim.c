@@ -433,9 +433,20 @@ static void read_conflicts(struct claim *claim)
 
 /* -- the claim itself ------------------------------------------------------ */
 
+static int compare_numbers(const void *left, const void *right)
+{
+    const struct job *a = *(struct job *const *)left;
+    const struct job *b = *(struct job *const *)right;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+/* In the order they came, not in that of their ids: nobody is promised an
+ * order, but what has to wait its turn waits in this one. */
 static void take_claimed(struct claim *claim, const PGresult *rows)
 {
     bool is_fresh[WORKER_BATCH] = {false};
+    struct job *fresh[WORKER_BATCH];
+    size_t count = 0;
     /* Slots are emptied only after all ids were looked up. */
     for (int i = 0; i < pg_rows(rows); i++) {
         const size_t at =
@@ -446,10 +457,15 @@ static void take_claimed(struct claim *claim, const PGresult *rows)
     }
     for (size_t i = 0; i < claim->count; i++) {
         if (is_fresh[i]) {
-            struct job *job = claim->batch[i];
+            fresh[count++] = claim->batch[i];
             claim->batch[i] = NULL;
-            take_fresh(claim, job);
         }
+    }
+    if (count > 1) {
+        qsort(fresh, count, sizeof(fresh[0]), compare_numbers);
+    }
+    for (size_t i = 0; i < count; i++) {
+        take_fresh(claim, fresh[i]);
     }
 }
 

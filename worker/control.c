@@ -7,6 +7,7 @@
 #include "common/kafka.h"
 #include "worker/admit.h"
 #include "worker/connectors.h"
+#include "worker/pauses.h"
 #include "worker/worker.h"
 
 /* Signals are rare; half a second more or less does not matter. */
@@ -54,6 +55,7 @@ static void on_poll(void *owner)
     }
     if (has_changed) {
         connectors_refresh(control->worker->connectors);
+        pauses_refresh(control->worker->pauses);
     }
 }
 

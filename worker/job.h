@@ -32,6 +32,7 @@ struct settlement {
     enum wait_reason reason; /* waiting */
     int64_t due_us;          /* waiting: not before; 0: wait_ms alone */
     int64_t wait_ms;
+    int64_t pause_no; /* waiting, paused: which pause holds it */
     char *note; /* owned: the attempt's ledger note, NULL without a call */
     size_t note_len;
 };

@@ -313,6 +313,15 @@ static void put_wait(struct pg_params *params, const struct job *job)
     pg_array_int8(params, job->settlement.wait_ms);
 }
 
+static void put_pause(struct pg_params *params, const struct job *job)
+{
+    if (job->settlement.pause_no == 0) {
+        pg_array_null(params);
+    } else {
+        pg_array_int8(params, job->settlement.pause_no);
+    }
+}
+
 static void put_unknown(struct pg_params *params, const struct job *job)
 {
     pg_array_bool(params, job->is_effect_unknown);
@@ -355,6 +364,7 @@ static void put_waits(struct pg_params *params, const struct settle *settle)
     put_column(params, settle, part, PG_BYTEA, put_note);
     pg_param_uuid(params, settle->worker->boot_id);
     put_column(params, settle, part, PG_TEXT, put_code);
+    put_column(params, settle, part, PG_INT8, put_pause);
 }
 
 static void read_rows(struct settle *settle)

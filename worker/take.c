@@ -20,6 +20,7 @@ struct due {
     uint8_t id[UUID_SIZE];
     int attempt_no;
     struct offset_entry *entry;
+    size_t place; /* in the batch, before it was sorted */
 };
 
 struct take {
@@ -166,6 +167,32 @@ static void on_doubt(struct take *take)
     end_batch(take);
 }
 
+/* -1: it was not taken. A row that stands in the batch twice is revived once:
+ * it is known by then. */
+static int find_row(const PGresult *rows, const struct due *due)
+{
+    for (int i = 0; i < pg_rows(rows); i++) {
+        if (memcmp(pg_get_uuid(rows, i, LIVE_ID), due->id, UUID_SIZE) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* As they were dispatched, which is in the order they were due in. */
+static void revive_in_order(struct take *take, const PGresult *rows)
+{
+    int rows_by_place[WORKER_BATCH];
+    for (size_t i = 0; i < take->count; i++) {
+        rows_by_place[take->batch[i]->place] = find_row(rows, take->batch[i]);
+    }
+    for (size_t i = 0; i < take->count; i++) {
+        if (rows_by_place[i] >= 0) {
+            revive_row(take->worker, rows, rows_by_place[i]);
+        }
+    }
+}
+
 static void on_taken(void *arg, const struct pg_outcome *outcome)
 {
     struct take *take = arg;
@@ -185,9 +212,7 @@ static void on_taken(void *arg, const struct pg_outcome *outcome)
     }
     const PGresult *rows = outcome->results[0];
     metric_add(worker->stats.taken, NULL, pg_rows(rows));
-    for (int i = 0; i < pg_rows(rows); i++) {
-        revive_row(worker, rows, i);
-    }
+    revive_in_order(take, rows);
     end_batch(take);
 }
 
@@ -204,6 +229,7 @@ static void send_batch(struct take *take)
     struct pg_params params;
     while (take->count < WORKER_BATCH && take->head != NULL) {
         take->batch[take->count] = pop(take);
+        take->batch[take->count]->place = take->count;
         take->count++;
     }
     if (take->count == 0) {

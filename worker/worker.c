@@ -15,6 +15,7 @@
 #include "worker/control.h"
 #include "worker/intake.h"
 #include "worker/lease.h"
+#include "worker/pauses.h"
 #include "worker/presence.h"
 #include "worker/reconcile.h"
 #include "worker/rejects.h"
@@ -82,6 +83,7 @@ static void open_rooms(struct worker *worker)
     worker->connectors = connectors_open(worker);
     worker->settle = settle_open(worker);
     worker->admit = admit_open(worker);
+    worker->pauses = pauses_open(worker);
     worker->begin = begin_open(worker);
     worker->claim = claim_open(worker);
     worker->take = take_open(worker);
@@ -125,6 +127,7 @@ void worker_close(struct worker *worker)
     take_close(worker->take);
     claim_close(worker->claim);
     begin_close(worker->begin);
+    pauses_close(worker->pauses);
     admit_close(worker->admit);
     settle_close(worker->settle);
     jobs_free_all(&worker->jobs);
@@ -142,6 +145,7 @@ void worker_close(struct worker *worker)
     worker->take = NULL;
     worker->claim = NULL;
     worker->begin = NULL;
+    worker->pauses = NULL;
     worker->admit = NULL;
     worker->settle = NULL;
     worker->connectors = NULL;

@@ -44,6 +44,7 @@ struct worker {
     struct presence *presence;
     struct lease *lease;
     struct connectors *connectors;
+    struct pauses *pauses;
     struct control *control;
     struct intake *intake;
     struct rejects *rejects;

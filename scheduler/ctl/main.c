@@ -17,6 +17,8 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_GET,
     &COMMAND_LIST,
     &COMMAND_CANCEL,
+    &COMMAND_PAUSE,
+    &COMMAND_RESUME,
     &COMMAND_VERIFY,
     &COMMAND_DEV,
     &COMMAND_BENCH,

@@ -14,7 +14,7 @@ from lib.programs import BIN
 from local.cluster import new_space_name
 
 COMMANDS = ("migrate", "key", "connector", "webhook", "publish", "get",
-            "list", "cancel", "verify", "dev")
+            "list", "cancel", "pause", "resume", "verify", "dev")
 
 MANIFEST = {
     "manifest": 1, "name": "shop", "version": "1.0.0",
@@ -80,6 +80,13 @@ def test_help_lists_every_command(base):
     (("list", "--tenant", "acme", "--before", "x"), "takes a number"),
     (("get",), "get takes an id"),
     (("get", "abc"), "is not an action id"),
+    (("pause", "--tenant", "acme"), "--reason is required"),
+    (("pause", "--reason", "x"), "say what"),
+    (("pause", "--all", "--tenant", "a", "--reason", "x"), "say what"),
+    (("pause", "--action", "a", "--reason", "x"), "needs its --connector"),
+    (("pause", "--tenant", "A", "--reason", "x"), "is not a name"),
+    (("pause", "--all", "--reason", ""), "1 to 500 bytes"),
+    (("resume",), "say what"),
     (("key",), "add, list or revoke"),
     (("key", "add"), "--tenant is required"),
     (("key", "add", "--tenant", "../etc"), "is not a name"),
@@ -205,7 +212,7 @@ RIGHTS = {
     "live": "SIUD", "waiting": "SIUD", "reservation": "SID",
     "worker": "SIU", "relay_checkpoint": "SIU",
     "action_window": "S", "api_key": "S", "connector": "S", "migration": "S",
-    "webhook_source": "S", "ledger_keep": "S",
+    "webhook_source": "S", "ledger_keep": "S", "pause": "S",
     "audit_mark": "SIUD", "audit_open": "SIUD", "audit_finding": "SIUD",
 }
 PRIVILEGES = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE",

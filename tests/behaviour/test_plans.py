@@ -28,6 +28,8 @@ HOT = {
     "due_take": "waiting_due waiting_pkey",
     "due_next": "+waiting_due",
     "due_expired": "waiting_due",
+    "held_take": "pause_pkey waiting_paused +waiting_paused waiting_pkey",
+    "held_expired": "waiting_deadline",
     "mark_dead": "worker_pkey",
     "orphans_of": "+live_pkey worker_pkey",
     "run_again": "action_pkey ledger_keep_pkey live_pkey worker_pkey",

@@ -83,7 +83,7 @@ def settle(run, action, attempt_no, owner):
 
 def postpone(run, action, attempt_no, owner):
     return run("postpone", [action], [attempt_no], [1], [None], [1000], [1],
-               [False], [None], [b"{}"], [b"{}"], owner, ["HTTP_STATUS"])
+               [False], [None], [b"{}"], [b"{}"], owner, ["HTTP_STATUS"], [None])
 
 
 def mark_dead(fleet, worker):
@@ -238,6 +238,32 @@ def test_due_rows_come_when_due_under_a_higher_fence(fleet, db, run, tenant):
     assert live(fleet, due) == (4, READY, None)
     assert live(fleet, early) is None
     assert [row[0] for row in run("due_expired", 1000)] == [late]
+
+
+def test_what_is_paused_goes_on_in_order_once_its_pause_is_gone(
+        fleet, db, run, tenant):
+    def pause():
+        return fleet.sql("insert into pause (tenant, connector, reason, actor)"
+                         " values (%s, %s, 'why', 'me') returning number",
+                         (tenant, f"c{uuid.uuid4().hex[:8]}"))[0][0]
+
+    def wait(number, age, **columns):
+        return rows.add_waiting(
+            db, tenant, f"fleet_now() - interval '{age} s'", reason=5,
+            pause_no=number, **columns)[0]
+
+    gone, stays = pause(), pause()
+    kept = wait(stays, 9)
+    ids = [wait(gone, age, attempt_no=2) for age in (1, 5, 3)]
+    late = wait(stays, 1, deadline="2020-01-01T00:00:00Z")
+    assert run("held_take", 100) == []
+    fleet.sql("delete from pause where number = %s", (gone,))
+    assert run("due_take", 100) == []
+    assert run("held_take", 2) == [(ids[1], tenant, 3), (ids[2], tenant, 3)]
+    assert run("held_take", 100) == [(ids[0], tenant, 3)]
+    assert live(fleet, ids[0]) == (3, READY, None)
+    assert live(fleet, kept) is None
+    assert [row[0] for row in run("held_expired", 100)] == [late]
 
 
 # -- the dead -------------------------------------------------------------------------------

@@ -220,6 +220,13 @@ l.owner = $3",
           " + interval '1 min'\""),),
         STATEMENTS + "test_due_rows_come_when_due_under_a_higher_fence"),
     Mutant(
+        "held_goes_on",
+        "what is paused goes on only once its pause is gone",
+        (("schema/sql_scheduler.c", "  where h.no is not null and (select",
+          "  where h.no is not null or (select"),),
+        STATEMENTS
+        + "test_what_is_paused_goes_on_in_order_once_its_pause_is_gone"),
+    Mutant(
         "due_keeps_fence",
         "an action comes back under a higher fence",
         (("schema/sql_scheduler.c",
