@@ -212,14 +212,20 @@ static void put_ids(struct pg_params *params, const struct begin *begin)
     pg_array_end(params);
 }
 
+/* A commit whose answer was lost can be seen before a synchronous standby has
+ * it, and a fail-over would take it back: the gate may open only behind a
+ * commit of ours that waits for the standby. */
 static void read_rows(struct begin *begin)
 {
+    struct pg *db = begin->worker->claim_db;
     struct pg_params params;
     pg_params_init(&params);
     put_ids(&params, begin);
     begin->is_sent = true;
-    pg_run(begin->worker->claim_db, SQL_WORKER_BEGIN_READ, &params, on_read,
-        begin);
+    pg_begin(db);
+    pg_step(db, SQL_WORKER_BEGIN_READ, &params);
+    pg_step(db, SQL_WORKER_FLUSH, NULL);
+    pg_commit(db, on_read, begin);
     pg_params_fini(&params);
 }
 

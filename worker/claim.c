@@ -469,6 +469,23 @@ static void take_claimed(struct claim *claim, const PGresult *rows)
     }
 }
 
+/* Whether Postgres refused the content itself: data, integrity, size. A right
+ * that was taken away, or a table that is not there, is no fault of the record;
+ * for that it waits, and whatever was accepted stays so. */
+static bool is_content_refused(const struct pg_outcome *outcome)
+{
+    static const char *const prefixes[] = {"22", "23", "54"};
+    if (outcome->end != PG_FAILED || outcome->err->class != ERR_PERMANENT) {
+        return false;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
+        if (strncmp(outcome->sqlstate, prefixes[i], 2) == 0) {
+            return true;
+        }
+    }
+    return outcome->sqlstate[0] == '\0'; /* too large to be sent at all */
+}
+
 /* One record that Postgres will not take, whatever we do: it must not stop
  * its partition. */
 static void refuse_single(struct claim *claim, const struct err *err)
@@ -485,8 +502,7 @@ static void refuse_single(struct claim *claim, const struct err *err)
 
 static void on_failed(struct claim *claim, const struct pg_outcome *outcome)
 {
-    const bool is_refused =
-        outcome->end == PG_FAILED && outcome->err->class != ERR_TRANSIENT;
+    const bool is_refused = is_content_refused(outcome);
     if (is_refused && strcmp(outcome->sqlstate, "23505") == 0 &&
         claim->count == 1) {
         read_conflicts(claim);

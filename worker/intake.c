@@ -14,6 +14,7 @@
 #include "worker/worker.h"
 
 enum { TOPIC_ACTIONS, TOPIC_DISPATCH, TOPIC_COUNT };
+enum { PAUSED_LOOK_MS = 20 };
 
 static const char *const TOPIC_NAMES[TOPIC_COUNT] = {
     [TOPIC_ACTIONS] = "actions", [TOPIC_DISPATCH] = "dispatch"};
@@ -21,6 +22,7 @@ static const char *const TOPIC_NAMES[TOPIC_COUNT] = {
 struct intake {
     struct worker *worker;
     struct kafka_consumer *consumer; /* NULL before intake_start() */
+    struct loop_timer *paused; /* runs while it is */
     struct offsets *offsets;
     char topics[TOPIC_COUNT][256]; /* full names */
     const char *topic_list[TOPIC_COUNT];
@@ -37,10 +39,12 @@ struct intake {
 static bool is_above(const struct intake *intake, size_t quarters)
 {
     const struct jobs *jobs = &intake->worker->jobs;
+    const struct rejects *rejects = intake->worker->rejects;
     const size_t records = jobs->count + take_waiting(intake->worker->take) +
-                           rejects_waiting(intake->worker->rejects);
+                           rejects_waiting(rejects);
+    const size_t bytes = jobs->bytes + rejects_bytes(rejects);
     return records >= intake->max_jobs / 4 * quarters ||
-           jobs->bytes >= intake->max_bytes / 4 * quarters;
+           bytes >= intake->max_bytes / 4 * quarters;
 }
 
 void intake_balance(struct intake *intake)
@@ -52,9 +56,18 @@ void intake_balance(struct intake *intake)
     if (!is_paused && is_above(intake, 4)) {
         metric_add(intake->worker->stats.pauses, NULL, 1);
         kafka_consumer_pause(intake->consumer);
+        loop_timer_start(intake->paused, PAUSED_LOOK_MS, PAUSED_LOOK_MS);
     } else if (is_paused && !is_above(intake, 3)) {
+        loop_timer_stop(intake->paused);
         kafka_consumer_resume(intake->consumer);
     }
+}
+
+/* What fills the memory may go without a word to us: repeats that are dropped,
+ * rejects that are delivered, dispatches that others took. */
+static void on_paused(void *owner)
+{
+    intake_balance(owner);
 }
 
 /* -- records --------------------------------------------------------------- */
@@ -277,6 +290,7 @@ struct intake *intake_open(struct worker *worker)
     intake->max_jobs = (size_t)conf_int(worker->conf, "worker.max_jobs");
     intake->max_bytes = (size_t)conf_int(worker->conf, "worker.max_bytes");
     intake->offsets = offsets_new(on_store, intake);
+    intake->paused = loop_timer_new(worker->loop, on_paused, intake);
     for (int i = 0; i < TOPIC_COUNT; i++) {
         kafka_topic_name(worker->conf, TOPIC_NAMES[i], intake->topics[i]);
         intake->topic_list[i] = intake->topics[i];
@@ -311,6 +325,7 @@ void intake_close(struct intake *intake)
         return;
     }
     intake->is_draining = true;
+    loop_timer_free(intake->paused);
     kafka_consumer_close(intake->consumer);
     intake->consumer = NULL;
     offsets_free(intake->offsets);

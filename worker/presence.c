@@ -14,6 +14,7 @@
 
 enum {
     LOCK_RETRY_MS = 100,
+    FAILED_RETRY_MS = 1000,
     /* The server may take a while to see that an old session of ours ended. */
     LOCK_PATIENCE_MS = 8000,
     DEADLINE_MS = 4000
@@ -105,11 +106,27 @@ static void on_lock_refused(struct presence *presence)
     loop_timer_start(presence->retry, LOCK_RETRY_MS, 0);
 }
 
+/* After a loss the next connect asks again. But the session may stand and the
+ * server refuse, for want of memory for locks or of a right: then this does. */
+static void on_lock_failed(struct presence *presence, const struct err *err)
+{
+    if (!pg_is_up(presence->db)) {
+        return;
+    }
+    LOG(WARN, "presence_failed", (&(struct log_fields){.err = err}),
+        "the presence lock is asked for again");
+    loop_timer_start(presence->retry, FAILED_RETRY_MS, 0);
+}
+
 static void on_locked(void *arg, const struct pg_outcome *outcome)
 {
     struct presence *presence = arg;
-    if (presence->worker->is_closing || outcome->end != PG_DONE) {
-        return; /* the next connect asks again */
+    if (presence->worker->is_closing) {
+        return;
+    }
+    if (outcome->end != PG_DONE) {
+        on_lock_failed(presence, outcome->err);
+        return;
     }
     const PGresult *rows = outcome->results[0];
     const int backend_pid = (int)pg_get_int(rows, 0, 1);

@@ -18,6 +18,7 @@ struct reject {
     size_t key_len;
     char *value; /* owned; NULL: null value */
     size_t value_len;
+    size_t sent_len; /* of value; less once it did not fit */
     char reason[64];
     char pointer[256];
     char detail[256];
@@ -33,11 +34,13 @@ struct rejects {
     char topic[256];
     struct reject *again;
     size_t waiting;
+    size_t bytes; /* of keys and values */
 };
 
 static void free_reject(struct reject *reject)
 {
     reject->rejects->waiting--;
+    reject->rejects->bytes -= reject->key_len + reject->value_len;
     free(reject->key);
     free(reject->value);
     free(reject);
@@ -72,6 +75,9 @@ static void on_delivered(void *arg, enum kafka_delivery delivery,
         (&(struct log_fields){
             .err = err, .name1 = "source", .value1 = reject->topic}),
         "it is sent again");
+    if (err->class == ERR_PERMANENT) {
+        reject->sent_len /= 2; /* the topic takes less than our client */
+    }
     send_again(reject);
 }
 
@@ -82,7 +88,7 @@ static struct span value_span(const char *bytes, size_t len)
 
 /* A copy that does not fit with its headers is cut; the first bytes and the
  * position are what helps to find the original. */
-static int produce(struct reject *reject, size_t value_len, struct err *err)
+static int produce(struct reject *reject, struct err *err)
 {
     const struct kafka_header headers[HEADER_COUNT] = {
         {"reason", span_of(reject->reason)},
@@ -94,18 +100,17 @@ static int produce(struct reject *reject, size_t value_len, struct err *err)
     };
     return kafka_produce(reject->rejects->producer, reject->rejects->topic, -1,
         value_span(reject->key, reject->key_len),
-        value_span(reject->value, value_len), headers, HEADER_COUNT,
+        value_span(reject->value, reject->sent_len), headers, HEADER_COUNT,
         on_delivered, reject, err);
 }
 
 static void send_copy(struct reject *reject)
 {
     struct err err = ERR_INIT;
-    size_t len = reject->value_len;
-    int result = produce(reject, len, &err);
-    while (result != 0 && err.class == ERR_PERMANENT && len > 0) {
-        len /= 2;
-        result = produce(reject, len, &err);
+    int result = produce(reject, &err);
+    while (result != 0 && err.class == ERR_PERMANENT && reject->sent_len > 0) {
+        reject->sent_len /= 2;
+        result = produce(reject, &err);
     }
     if (result != 0) {
         send_again(reject);
@@ -169,7 +174,9 @@ static struct reject *new_reject(struct rejects *rejects, struct span key,
     reject->key_len = key.len;
     reject->value = copy(value);
     reject->value_len = value.len;
+    reject->sent_len = value.len;
     rejects->waiting++;
+    rejects->bytes += key.len + value.len;
     return reject;
 }
 
@@ -212,6 +219,11 @@ void rejects_add_job(
 size_t rejects_waiting(const struct rejects *rejects)
 {
     return rejects->waiting;
+}
+
+size_t rejects_bytes(const struct rejects *rejects)
+{
+    return rejects->bytes;
 }
 
 bool rejects_is_up(const struct rejects *rejects)

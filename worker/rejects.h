@@ -2,7 +2,8 @@
 /*
  * rejects: records nobody can read go to the rejects topic, bytes unchanged,
  * with headers that say why and where from. Their offset counts as done only
- * once the copy is acknowledged; until then it is sent again.
+ * once the copy is acknowledged; until then it is sent again, cut by half each
+ * time that the topic takes no record of its size.
  */
 #ifndef REJECTS_H
 #define REJECTS_H
@@ -23,6 +24,7 @@ void rejects_add(struct rejects *rejects, const struct kafka_record *record,
 void rejects_add_job(
     struct rejects *rejects, struct job *job, const char *reason);
 size_t rejects_waiting(const struct rejects *rejects);
+size_t rejects_bytes(const struct rejects *rejects);
 bool rejects_is_up(const struct rejects *rejects);
 
 #endif

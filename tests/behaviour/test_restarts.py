@@ -9,10 +9,10 @@ import pathlib
 
 import pytest
 
-from lib import invariants
+from lib import invariants, rows
 from lib.api import Api, add_connector, check_problem, echo_action, new_key
 from lib.load import Load, make_house
-from lib.wait import wait_for
+from lib.wait import stays_true, wait_for
 
 COUNT = 120
 DELAY_MS = 1500
@@ -198,3 +198,56 @@ def read_only(house, value):
     """For all sessions, those that are open too."""
     house.sql(f"alter system set default_transaction_read_only = {value}")
     house.sql("select pg_reload_conf()")
+
+
+HELD = 77
+HOLD_BEGUN = f"""
+    create function hold_begun() returns trigger language plpgsql as $$
+    begin
+        perform pg_advisory_xact_lock_shared({HELD});
+        return new;
+    end $$;
+    create trigger hold_begun before update on live for each row
+        when (new.state = 2 and old.state = 1) execute function hold_begun()"""
+
+
+def wait_for_standby(house, name):
+    house.sql(f"alter system set synchronous_standby_names = '{name}'")
+    house.sql("select pg_reload_conf()")
+
+
+def commits(house, name):
+    """Sessions of that name that wait for the standby."""
+    return house.sql(
+        "select pid from pg_stat_activity where wait_event = 'SyncRep'"
+        " and application_name like %s", (f"{name}%",))
+
+
+def test_begun_is_not_believed_before_a_standby_has_it(house, double):
+    """The begun commit is visible, its answer was lost, and a fail-over would
+    take it back: a call now could start a second time after that."""
+    for program in house.programs.values():
+        house.wait_ready(program, 120)
+    load = Load(house, double)
+    load.script({})
+    house.sql(HOLD_BEGUN)
+    try:
+        with rows.connect(house, autocommit=True) as holder:
+            holder.execute("select pg_advisory_lock(%s)", (HELD,))
+            load.publish(1, ["unsafe"])
+            wait_for(lambda: house.sql(
+                "select 1 from pg_locks where locktype = 'advisory'"
+                " and objid = %s and not granted", (HELD,)), "a begun update")
+            wait_for_standby(house, "nobody")
+            wait_for(lambda: commits(house, ""), "a lease to wait for it")
+        (pid,) = wait_for(lambda: commits(house, "actionist-worker claim"),
+                          "the begun commit to wait for it")[0]
+        house.sql("select pg_terminate_backend(%s)", (pid,))
+        wait_for(lambda: house.sql(
+            "select 1 from live where tenant = any (%s) and state = 2",
+            (load.tenants,)), "the begun row is seen")
+        stays_true(lambda: not load.called(), "nothing is called", 2)
+    finally:
+        wait_for_standby(house, "")
+        house.sql("drop trigger hold_begun on live; drop function hold_begun")
+    invariants.check(load, unknown=True)

@@ -38,6 +38,11 @@ def boots(house):
     return {one for (one,) in house.sql("select boot_id from worker")}
 
 
+def losses(house):
+    """How often the worker noticed that it had lost a session."""
+    return house["worker-0"].text().count('"event":"pg_lost"')
+
+
 def test_unsafe_call_runs_only_once_it_is_begun(house, load):
     load.script({"never": True})
     load.publish(5, ["unsafe"])
@@ -54,6 +59,7 @@ def test_no_call_starts_while_presence_is_lost(house, double, load):
     it gives up, and starts over under another identity."""
     _, key = boot(house)
     known = boots(house)
+    lost = losses(house)
     load.script({})
     with (rows.connect(house, autocommit=True) as thief,
           concurrent.futures.ThreadPoolExecutor(1) as pool):
@@ -66,9 +72,11 @@ def test_no_call_starts_while_presence_is_lost(house, double, load):
                   " where locktype = 'advisory' and granted"
                   " and (classid::int8 << 32 | objid::int8) = %s", (key,))
         waiting.result(30)
+        # The server frees the lock a moment before it closes the session.
+        wait_for(lambda: losses(house) > lost, "the worker to notice")
         load.publish(3, ["natural"])
         wait_for(lambda: house.sql(
-            "select count(*) from live where tenant = any (%s)",
+            "select count(*) from action where tenant = any (%s)",
             (load.tenants,)) == [(3,)], "the claims")
         # On a slow machine the other identity may be there already.
         stays_true(lambda: not double.requests(f"/natural/{load.run}/*")
@@ -86,3 +94,21 @@ def test_row_of_mine_that_is_in_no_memory_is_found(house, tenant):
                                (action,)), "its outcome")
     assert house.sql("select state from worker where boot_id = %s",
                      (owner,)) == [(1,)]
+
+
+def test_a_presence_lock_that_is_refused_is_asked_for_again(house, load):
+    """The session stands, but the server does not run the statement."""
+    _, key = boot(house)
+    load.script({})
+    lock = "execute on function pg_try_advisory_lock(bigint)"
+    house.sql(f"revoke {lock} from public")
+    try:
+        house.sql("select pg_terminate_backend(pid) from pg_locks"
+                  " where locktype = 'advisory' and granted"
+                  " and (classid::int8 << 32 | objid::int8) = %s", (key,))
+        house["worker-0"].wait_for_log('"event":"presence_failed"')
+    finally:
+        house.sql(f"grant {lock} to public")
+    load.publish(3, ["natural"])
+    load.wait_called(3)
+    invariants.check(load)

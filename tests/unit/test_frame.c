@@ -143,6 +143,24 @@ static void result_survives_the_way(void **state)
     buf_fini(&buf);
 }
 
+static void a_time_that_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    static const int64_t times[] = {-1, FRAME_MAX_WALL_MS + 1, INT64_MAX};
+    for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+        const struct run_result sent = {.end = CALL_LOST, .wall_ms = times[i]};
+        struct run_result got;
+        uint32_t index = 0;
+        struct buf buf;
+        buf_init(&buf, FRAME_MAX);
+        assert_int_equal(frame_put_result(&buf, 0, &sent), 0);
+        assert_int_equal(
+            frame_get_result(whole_content(&buf, FRAME_RESULT), &index, &got),
+            -1);
+        buf_fini(&buf);
+    }
+}
+
 static void setup_and_ready_survive_the_way(void **state)
 {
     (void)state;
@@ -272,6 +290,7 @@ int main(void)
         cmocka_unit_test(job_survives_the_way),
         cmocka_unit_test(echo_survives_the_way),
         cmocka_unit_test(result_survives_the_way),
+        cmocka_unit_test(a_time_that_cannot_be_is_refused),
         cmocka_unit_test(setup_and_ready_survive_the_way),
         cmocka_unit_test(frames_are_taken_one_by_one),
         cmocka_unit_test(a_cut_or_padded_job_is_refused),

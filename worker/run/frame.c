@@ -298,8 +298,9 @@ int frame_get_result(
     result->body = get_text(&reader);
     if (end_no >= CALL_END_COUNT || code_no >= CODE_COUNT ||
         message.len >= sizeof(result->message) || result->body_bytes < 0 ||
-        result->egress_bytes < 0 || result->wall_ms < 0 || result->cpu_ms < 0 ||
-        result->memory_peak_bytes < 0) {
+        result->egress_bytes < 0 ||
+        !is_within(result->wall_ms, 0, FRAME_MAX_WALL_MS) ||
+        result->cpu_ms < 0 || result->memory_peak_bytes < 0) {
         return -1;
     }
     result->end = (enum call_end)end_no;

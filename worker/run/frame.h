@@ -23,6 +23,8 @@
 #define FRAME_MAX_EGRESS 64
 #define FRAME_MAX_TIMEOUT_MS INT64_C(86400000)
 #define FRAME_MAX_CALLS 65536
+/* Far beyond every call; in microseconds it is still a time. */
+#define FRAME_MAX_WALL_MS (INT64_C(1) << 50)
 
 enum frame_type {
     FRAME_SETUP = 1,

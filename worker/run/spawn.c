@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "worker/run/runner.h"
@@ -169,6 +170,7 @@ int spawn_runner(
     if (*pidfd < 0) {
         /* Nobody would hear of its end. */
         (void)kill(child, SIGKILL);
+        (void)waitpid(child, NULL, 0);
         return err_set_errno(
             err, ERR_TRANSIENT, "FORK_FAILED", "a runner cannot be watched");
     }
