@@ -22,7 +22,7 @@ static const char *const TOPIC_NAMES[TOPIC_COUNT] = {
 struct intake {
     struct worker *worker;
     struct kafka_consumer *consumer; /* NULL before intake_start() */
-    struct loop_timer *paused; /* runs while it is */
+    struct loop_timer *paused;       /* runs while it is */
     struct offsets *offsets;
     char topics[TOPIC_COUNT][256]; /* full names */
     const char *topic_list[TOPIC_COUNT];
