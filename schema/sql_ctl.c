@@ -83,6 +83,33 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         "   and a.window_no = u.window_no and a.connector = $2))"
         " order by u.id limit $4",
         4, {PG_TEXT, PG_TEXT, PG_UUID, PG_INT4}},
+    /* id: its newest outcome, and what was said of it */
+    [SQL_CTL_RESOLVE_READ] = {"resolve_read",
+        "select o.seq, o.tenant, o.status, o.body, fleet_now(), r.event,"
+        " r.status from (select * from outcome x where x.id = $1"
+        "  and x.resolves is null order by x.seq desc limit 1) o"
+        " left join resolution r on r.outcome_seq = o.seq",
+        1, {PG_UUID}},
+    /* seq of the outcome, id of the event, status, note, actor, document. The
+     * key of the first table lets one of two pass; the event draws its number
+     * after that, so its transaction has begun to write. */
+    [SQL_CTL_RESOLVE] = {"resolve",
+        "with target as (select * from outcome o where o.seq = $1"
+        "   and o.status = 8 and o.resolves is null),"
+        " made as (insert into resolution (outcome_seq, id, event, tenant,"
+        "   status, note, actor)"
+        "  select seq, id, $2, tenant, $3, $4, $5 from target"
+        "  on conflict do nothing returning *),"
+        " noted as (" LEDGER_INSERT " select g.id, g.tenant, " LEDGER_KEEP_DAYS
+        ", 0, 10, g.actor, (array['SUCCEEDED', 'FAILED'])[g.status],"
+        " " LEDGER_TRACE_OF_ID ", convert_to(json_build_object('event',"
+        "  g.event, 'note', g.note)::text, 'UTF8') from made g)"
+        " insert into outcome (id, window_no, tenant, status, attempt_no,"
+        "  calls, body, resolves)"
+        " select m.event, t.window_no, m.tenant, m.status, t.attempt_no,"
+        "  t.calls, $6, m.outcome_seq"
+        " from made m join target t on t.seq = m.outcome_seq returning seq",
+        6, {PG_INT8, PG_UUID, PG_INT2, PG_TEXT, PG_TEXT, PG_BYTEA}},
     /* tenant, connector, action (each or null), reason, actor. One row: it is
      * new; it was there. Neither: there are too many. */
     [SQL_CTL_PAUSE_ADD] = {"pause_add",

@@ -17,6 +17,8 @@ enum sql_ctl {
     SQL_CTL_ACTION_LIST,
     SQL_CTL_CANCEL, /* columns: enum cancel_column */
     SQL_CTL_UNFINISHED,
+    SQL_CTL_RESOLVE_READ,
+    SQL_CTL_RESOLVE,
     SQL_CTL_PAUSE_ADD,
     SQL_CTL_PAUSE_CONFIRMED,
     SQL_CTL_PAUSE_LIFT,

@@ -138,7 +138,8 @@ const struct pg_statement SQL_VERIFY[SQL_VERIFY_COUNT] = {
         1, {PG_TEXT}},
     /* above seq, up to seq, tenant or null, rows at most */
     [SQL_VERIFY_OUTCOMES] = {"verify_outcomes",
-        "select o.seq, o.id, not exists (select from action a"
+        "select o.seq, o.id, o.resolves is null"
+        " and not exists (select from action a"
         "  where a.id = o.id and a.window_no = o.window_no)"
         " and exists (select from action_window w"
         "  where w.number = o.window_no)"

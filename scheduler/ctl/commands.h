@@ -13,6 +13,7 @@ extern const struct command COMMAND_PUBLISH;
 extern const struct command COMMAND_GET;
 extern const struct command COMMAND_LIST;
 extern const struct command COMMAND_CANCEL;
+extern const struct command COMMAND_RESOLVE;
 extern const struct command COMMAND_PAUSE;
 extern const struct command COMMAND_RESUME;
 extern const struct command COMMAND_VERIFY;

@@ -39,15 +39,20 @@ PGconn *ctl_connect(struct ctl *ctl, int *exit_code)
 }
 
 /* Whoever became root by sudo is still known by name. */
-void ctl_put_actor(struct pg_params *params)
+void ctl_actor(struct buf *out)
 {
-    struct buf actor;
     const char *name = getenv("SUDO_USER");
     const struct passwd *entry = getpwuid(getuid());
     if (name == NULL || name[0] == '\0')
         name = entry != NULL ? entry->pw_name : "unknown";
+    buf_printf(out, "operator:%.64s", name);
+}
+
+void ctl_put_actor(struct pg_params *params)
+{
+    struct buf actor;
     buf_init(&actor, 512);
-    buf_printf(&actor, "operator:%.64s", name);
+    ctl_actor(&actor);
     pg_param_text(params, buf_span(&actor));
     buf_fini(&actor);
 }

@@ -86,6 +86,7 @@ extern const size_t CTL_SETTINGS_COUNT;
  * after an error was printed; then *exit_code says which. */
 PGconn *ctl_connect(struct ctl *ctl, int *exit_code);
 /* The person at the command as an actor of the ledger, "operator:<login>". */
+void ctl_actor(struct buf *out);
 void ctl_put_actor(struct pg_params *params);
 /* Runs one statement of SQL_CTL; NULL after an error was printed. */
 PGresult *ctl_query(

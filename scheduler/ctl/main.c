@@ -17,6 +17,7 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_GET,
     &COMMAND_LIST,
     &COMMAND_CANCEL,
+    &COMMAND_RESOLVE,
     &COMMAND_PAUSE,
     &COMMAND_RESUME,
     &COMMAND_VERIFY,

@@ -14,7 +14,7 @@ from lib.programs import BIN
 from local.cluster import new_space_name
 
 COMMANDS = ("migrate", "key", "connector", "webhook", "publish", "get",
-            "list", "cancel", "pause", "resume", "verify", "dev")
+            "list", "cancel", "resolve", "pause", "resume", "verify", "dev")
 
 MANIFEST = {
     "manifest": 1, "name": "shop", "version": "1.0.0",
@@ -87,6 +87,11 @@ def test_help_lists_every_command(base):
     (("pause", "--tenant", "A", "--reason", "x"), "is not a name"),
     (("pause", "--all", "--reason", ""), "1 to 500 bytes"),
     (("resume",), "say what"),
+    (("resolve",), "takes the id"),
+    (("resolve", "1cad21e6-6f24-80c3-98b1-6b4fe568be4a", "--as", "expired"),
+     "succeeded or failed"),
+    (("resolve", "1cad21e6-6f24-80c3-98b1-6b4fe568be4a", "--as", "failed"),
+     "--note takes"),
     (("key",), "add, list or revoke"),
     (("key", "add"), "--tenant is required"),
     (("key", "add", "--tenant", "../etc"), "is not a name"),
@@ -213,6 +218,7 @@ RIGHTS = {
     "worker": "SIU", "relay_checkpoint": "SIU",
     "action_window": "S", "api_key": "S", "connector": "S", "migration": "S",
     "webhook_source": "S", "ledger_keep": "S", "pause": "S",
+    "resolution": "SI",
     "audit_mark": "SIUD", "audit_open": "SIUD", "audit_finding": "SIUD",
 }
 PRIVILEGES = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE",

@@ -2,14 +2,18 @@
 """The ledger: what happened to an action beside its outcome, who did it and
 why, in one place that only grows and is dropped by the month."""
 
+import concurrent.futures
+import json
 import uuid
 
+import jsonschema
 import psycopg
 import pytest
 
 from lib import flow, rows
 from lib.api import Api, add_connector, new_key
 from lib.wait import wait_for
+from test_schemas import REGISTRY, SCHEMAS
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -19,7 +23,9 @@ PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 def house(fleets, double):
     made = fleets(settings={"worker": {
         "egress.private_allow": double.address}})
-    add_connector(made, "shop", {"natural": flow.action()}, double.url)
+    add_connector(made, "shop", {"natural": flow.action(),
+                                  "unsafe": flow.action("unsafe")},
+                  double.url)
     return made
 
 
@@ -103,6 +109,51 @@ def test_a_wait_without_a_call_and_a_cancel_name_reason_and_actor(
     cancel = entries(house, tenant)[-1]
     assert (cancel["kind"], cancel["reason"]) == (8, "CANCELLED")
     assert cancel["actor"].startswith("operator:")
+
+
+# -- a person's later word ----------------------------------------------------------
+
+
+def resolve(house, action, word, check=False):
+    done = house.ctl("resolve", action, "--as", word, "--note", "I asked them",
+                     "--json", check=check)
+    return done.returncode, done.stdout and json.loads(done.stdout)
+
+
+def test_an_indeterminate_action_is_resolved_once_and_never_rewritten(
+        house, double, tenant):
+    double.script(f"/{tenant}/unsure", {"status": 500})
+    for key, name in (("unsure", "unsafe"), ("sure", "natural")):
+        house.publish(flow.request(tenant, "shop", name, key))
+    ended = flow.wait_ended(house, tenant, 2)
+    action, sure = ended["unsure"]["id"], ended["sure"]["id"]
+    assert ended["unsure"]["status"] == "indeterminate"
+    assert resolve(house, sure, "failed")[0] == 5
+    assert resolve(house, uuid.uuid4(), "failed")[0] == 3
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        said = list(pool.map(
+            lambda _: resolve(house, action, "succeeded"), range(3)))
+    assert [code for code, _ in said] == [0] * 3
+    (event,) = {told["event"] for _, told in said}
+    assert sorted(told["state"] for _, told in said).count("resolved") == 1
+    assert resolve(house, action, "failed")[0] == 5
+
+    records = house.kafka.wait_for_records(
+        3, where=lambda record: record.key == tenant.encode())
+    assert len(records) == 3
+    (told,) = [record.json() for record in records
+               if "event" in record.json()]
+    jsonschema.Draft202012Validator(
+        SCHEMAS["resolution"], registry=REGISTRY).validate(told)
+    assert (told["id"], told["resolves"]) == (event, action)
+    assert (told["status"], told["idempotency_key"]) == ("succeeded", "unsure")
+    kept = json.loads(house.ctl("get", action, "--json").stdout)["outcome"]
+    assert kept["status"] == "indeterminate"
+    (entry,) = entries(house, tenant, "kind = 10")
+    assert str(entry["id"]) == action and entry["detail"]["event"] == event
+    assert entry["actor"].startswith("operator:")
+    # The audit takes it for what it is.
+    house.ctl("verify", "--tenant", tenant)
 
 
 # -- how long it is kept ---------------------------------------------------------------

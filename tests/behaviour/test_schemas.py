@@ -25,6 +25,7 @@ KINDS = {
     "outcome": SCHEMAS["outcome"],
     "manifest": SCHEMAS["manifest"],
     "webhook": SCHEMAS["webhook"],
+    "resolution": SCHEMAS["resolution"],
 }
 EXAMPLES = sorted(JSON.glob("examples/*/*.json"))
 
@@ -91,6 +92,9 @@ WRONG = [
     ("outcome", "/id", "1"),
     ("outcome", "/usage", ...),
     ("outcome", "/result_truncated", True),
+    ("resolution", "/status", "indeterminate"),
+    ("resolution", "/event", ...),
+    ("resolution", "/note", ""),
     ("manifest", "/auth", {}),
     ("manifest", "/base_url", "https://a@b.example"),
     ("manifest", "/base_url", "https://a.example?x"),
@@ -110,7 +114,8 @@ WRONG = [
     ("manifest", ACTION + "/request/query", {"a": [1]}),
 ]
 WHOLE = {"request": "request/full.json", "outcome": "outcome/succeeded.json",
-         "manifest": "manifest/billing.json"}
+         "manifest": "manifest/billing.json",
+         "resolution": "resolution/succeeded.json"}
 
 
 @pytest.mark.parametrize("kind,pointer,value", WRONG,
