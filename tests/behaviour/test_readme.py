@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from lib.programs import BIN
+from test_schemas import REGISTRY, SCHEMAS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -23,13 +24,13 @@ def blocks(language):
 
 
 def check(document, name):
-    path = next((ROOT / "schema" / "json").glob(f"{name}*.schema.json"))
-    jsonschema.Draft202012Validator(json.loads(path.read_text())).validate(
-        document)
+    jsonschema.Draft202012Validator(
+        SCHEMAS[name], registry=REGISTRY).validate(document)
 
 
 def test_documents_fit_the_schemas():
-    request, outcome = map(json.loads, blocks("json"))
+    request, outcome, resolution = map(json.loads, blocks("json"))
+    check(resolution, "resolution")
     check(request, "request")
     check(outcome, "outcome")
     manifest = re.search(r"<<END\n(.*?)^END$", "".join(blocks("sh")),
