@@ -58,6 +58,8 @@ STEPS = {
                    "Connection: Upgrade\r\n\r\n"),
     "odd-099": raw(OK.replace("200", "099")),
     "odd-600": raw(OK.replace("200", "600")),
+    # A body that never comes is not waited for.
+    "odd-999": raw("HTTP/1.1 999 X\r\nContent-Length: 99\r\n\r\n"),
     "odd-20x": raw(OK.replace("200", "20x")),
     "nul-sent": {"body": "{{body}}"},
     "nul-raw": {"body_base64": base64.b64encode(b'{"s":"a\0b"}').decode()},
@@ -77,8 +79,6 @@ NOTES = {
     "note-long": ("x" * (64 << 10), None),
 }
 
-ODD_CODES = {"odd-101": "CONNECTION_LOST", "odd-099": "BAD_ANSWER",
-             "odd-600": "HTTP_STATUS", "odd-20x": "BAD_ANSWER"}
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,9 @@ def test_out_13_odd_statuses(ended, name):
     """Nobody knows what such an answer means: not tried again, if unsafe."""
     out = ended[name]
     assert (out["status"], out["attempts"]) == ("indeterminate", 1), out
-    assert out["error"]["code"] == ODD_CODES[name]
+    assert out["error"]["code"] == "BAD_ANSWER"
+    if name in ("odd-101", "odd-600"):
+        assert name.removeprefix("odd-") in out["error"]["message"]
 
 
 def test_out_13_stray_bytes_are_no_answer_to_the_next(

@@ -7,8 +7,8 @@
  * A struct holds one libcurl handle and is used again for other calls of the
  * same tenant; every option that depends on a call is set anew for each.
  *
- * The owner (http_client.h) moves the transfer; this file fills the handle,
- * takes what comes, and says how it ended.
+ * The owner (http_client.h) moves the transfer; this file fills the handle and
+ * takes what comes, http_result.h says how it ended.
  */
 #ifndef HTTP_CALL_H
 #define HTTP_CALL_H
@@ -84,13 +84,6 @@ int http_call_pin(struct http_call *call, const struct names_answer *answer,
 int http_call_prepare(struct http_call *call, struct err *err) MUST_CHECK;
 
 int64_t http_call_left_ms(const struct http_call *call); /* may be negative */
-
-/* How the transfer ended. Spans borrow from the call. */
-void http_call_result(
-    struct http_call *call, CURLcode curl, struct run_result *result);
-/* The result of a call that was never given to libcurl. */
-void http_call_unsent(const struct http_call *call, enum call_end end,
-    enum code code, const char *message, struct run_result *result);
 
 /* Lets go of all that belonged to the call. */
 void http_call_clear(struct http_call *call);

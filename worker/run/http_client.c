@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "common/time.h"
+#include "worker/run/http_result.h"
 
 /* How often calls that wait for a name are looked at for their time-out. */
 enum { NAME_CHECK_MS = 100 };
@@ -108,7 +109,7 @@ static void finish_unsent(struct http_client *client, struct http_call *call,
         abort(); /* our codes are names of the list */
     }
     struct run_result result;
-    http_call_unsent(call, end, code, err->msg, &result);
+    http_result_unsent(call, end, code, err->msg, &result);
     finish(client, call, &result);
 }
 
@@ -196,7 +197,7 @@ static void take_ends(struct http_client *client)
         (void)curl_multi_remove_handle(client->multi, easy);
         take_out(&client->running, call);
         struct run_result result;
-        http_call_result(call, code, &result);
+        http_result_fill(call, code, &result);
         finish(client, call, &result);
         message = curl_multi_info_read(client->multi, &left);
     }

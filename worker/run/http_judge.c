@@ -55,9 +55,14 @@ static struct http_end judge_unsent(const struct http_facts *facts)
         code == CODE_TEMPLATE_INVALID ? CALL_DENIED : CALL_NOT_SENT, code};
 }
 
+bool http_judge_is_final(long http_status)
+{
+    return http_status >= 200 && http_status <= 599;
+}
+
 struct http_end http_judge(const struct http_facts *facts)
 {
-    const bool is_final = facts->http_status >= 200;
+    const bool is_final = http_judge_is_final(facts->http_status);
     if (is_final && (facts->curl == CURLE_OK || facts->is_body_cut)) {
         return (struct http_end){CALL_ANSWERED, CODE_NONE};
     }

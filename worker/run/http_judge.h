@@ -24,6 +24,10 @@ struct http_end {
     enum code code; /* CODE_NONE when answered */
 };
 
+/* Whether a status can end a call. 101 and what HTTP has no class for cannot:
+ * nobody knows what such an answer means. */
+bool http_judge_is_final(long http_status);
+
 struct http_end http_judge(const struct http_facts *facts);
 
 #endif
