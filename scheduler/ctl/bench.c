@@ -4,8 +4,8 @@
  * measured in the same run on the same machine. It starts a private fleet, or
  * uses one of `dev up`, and checks its own result.
  */
+#include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,13 +19,12 @@
 #include "scheduler/ctl/dev_process.h"
 
 enum {
-    WARM_RECORDS = 400,
     FLOOR_PER_RECORD = 10,
-    SETTLE_MS = 1500,
-    /* Without it thousands of tiny requests a second would measure the broker;
-     * it is part of the time that is told. */
-    PACED_LINGER_MS = 3
+    QUICK_SETTLE_MS = 1500,
+    /* A session that falls silent tells its statistics 10 s later. */
+    SETTLE_MS = 11000
 };
+#define MAX_RATE INT64_C(1000000)
 #define MAX_RECORDS INT64_C(10000000)
 #define MAX_TEXT_BYTES ((size_t)1 << 20)
 
@@ -40,15 +39,27 @@ const char *bench_kind_name(enum bench_kind kind)
     return KIND_NAMES[kind];
 }
 
+static const char *const PHASE_NAMES[BENCH_PHASE_COUNT] = {
+    [BENCH_FLOOR] = "floor",
+    [BENCH_SATURATION] = "saturation",
+    [BENCH_HALF] = "half",
+    [BENCH_LOW] = "low",
+    [BENCH_IDLE] = "idle",
+};
+
 struct ask {
     const char *dir;
     const char *records;
     const char *kind;
+    const char *phase;
+    const char *rate;
+    const char *profile;
     bool is_quick;
 };
 
-static void say(const struct ctl *ctl, const char *what)
+static void say(void *arg, const char *what)
 {
+    const struct ctl *ctl = arg;
     if (!ctl->is_json)
         fprintf(stderr, "%s ...\n", what);
 }
@@ -173,151 +184,9 @@ static void close_stores(struct bench *bench)
     bench->conn = NULL;
 }
 
-/* -- phases ------------------------------------------------------------------------- */
-
-/* Runs one load with a producer that lingers as told. */
-static int run_load(struct bench *bench, int linger_ms,
-    const struct bench_load *load, struct bench_timing *timing, struct err *err)
-{
-    int64_t failed = 0;
-    bench->producer =
-        bench_producer_open(bench->ctl.conf, linger_ms, &failed, err);
-    if (bench->producer == NULL)
-        return -1;
-    const int rc = bench_load_run(bench, load, timing, err);
-    bench_producer_close(bench->producer);
-    bench->producer = NULL;
-    return rc;
-}
-
-static int read_number(PGconn *conn, const struct pg_statement *statement,
-    int64_t *value, struct err *err)
-{
-    PGresult *result = pg_query_blocking(conn, statement, NULL, err);
-    if (result == NULL)
-        return -1;
-    *value = pg_get_int(result, 0, 0);
-    PQclear(result);
-    return 0;
-}
-
-static const struct pg_statement WAL_BYTES = {
-    .name = "wal_bytes",
-    .sql = "select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::int8",
-};
-static const struct pg_statement TRANSACTIONS = {
-    .name = "transactions",
-    .sql = "select (xact_commit + xact_rollback)::int8 from pg_stat_database"
-           " where datname = current_database()",
-};
-
-static int saturate(struct bench *bench, enum bench_kind kind, struct err *err)
-{
-    struct bench_figures *figures = &bench->kinds[kind];
-    const struct bench_load load = {.kind = kind, .count = bench->plan.records};
-    struct bench_timing timing;
-    struct bench_usage before;
-    struct bench_usage after;
-    int64_t wal_before = 0;
-    int64_t wal_after = 0;
-    bench_peak_reset(&bench->fleet);
-    bench_usage_read(&bench->fleet, &before);
-    if (read_number(bench->conn, &WAL_BYTES, &wal_before, err) != 0 ||
-        run_load(bench, 5, &load, &timing, err) != 0 ||
-        read_number(bench->conn, &WAL_BYTES, &wal_after, err) != 0)
-        return -1;
-    bench_usage_read(&bench->fleet, &after);
-    figures->rate = timing.rate;
-    figures->rss_mib = bench_peak_mib(&bench->fleet);
-    figures->wal_bytes = (double)(wal_after - wal_before) / (double)load.count;
-    for (size_t i = 0; i < BENCH_PROCESS_COUNT; i++)
-        figures->cpu_us[i] =
-            (double)(after.cpu_us[i] - before.cpu_us[i]) / (double)load.count;
-    return 0;
-}
-
-static int measure_paced(struct bench *bench, enum bench_kind kind, double rate,
-    int64_t seconds, struct bench_latency *latency, struct err *err)
-{
-    struct bench_load load = {.kind = kind, .rate = rate};
-    struct bench_timing timing;
-    load.count = (int64_t)(rate * (double)seconds) + 1;
-    if (run_load(bench, rate > BENCH_LOW_RATE ? PACED_LINGER_MS : 0, &load,
-            &timing, err) != 0)
-        return -1;
-    *latency = timing.latency;
-    return 0;
-}
-
-static int measure_kind(struct bench *bench, enum bench_kind kind,
-    const struct ctl *ctl, struct err *err)
-{
-    struct bench_figures *figures = &bench->kinds[kind];
-    const struct bench_load warm = {.kind = kind, .count = WARM_RECORDS};
-    struct bench_timing ignored;
-    say(ctl, KIND_NAMES[kind]);
-    if (run_load(bench, 5, &warm, &ignored, err) != 0 ||
-        saturate(bench, kind, err) != 0 ||
-        measure_paced(bench, kind, figures->rate / 2, bench->plan.half_s,
-            &figures->half, err) != 0 ||
-        measure_paced(bench, kind, BENCH_LOW_RATE, bench->plan.low_s,
-            &figures->low, err) != 0)
-        return -1;
-    figures->is_measured = true;
-    return 0;
-}
-
-/* What the fleet costs while nothing is to be done. */
-static int measure_idle(struct bench *bench, struct err *err)
-{
-    static const enum bench_process ours[] = {
-        BENCH_WORKER, BENCH_KEEPER, BENCH_RUNNER, BENCH_SCHEDULER};
-    struct bench_usage before;
-    struct bench_usage after;
-    int64_t count_before = 0;
-    int64_t count_after = 0;
-    int64_t cpu_us = 0;
-    (void)poll(NULL, 0, SETTLE_MS);
-    bench_usage_read(&bench->fleet, &before);
-    const int64_t began_us = now_mono_us();
-    if (read_number(bench->conn, &TRANSACTIONS, &count_before, err) != 0)
-        return -1;
-    (void)poll(NULL, 0, (int)(bench->plan.idle_s * 1000));
-    if (read_number(bench->conn, &TRANSACTIONS, &count_after, err) != 0)
-        return -1;
-    bench_usage_read(&bench->fleet, &after);
-    const double spent_us = (double)(now_mono_us() - began_us);
-    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-        cpu_us += after.cpu_us[ours[i]] - before.cpu_us[ours[i]];
-    bench->idle_cpu_percent = 100.0 * (double)cpu_us / spent_us;
-    bench->idle_transactions =
-        (double)(count_after - count_before) * (double)US_PER_S / spent_us;
-    return 0;
-}
-
-static int measure(struct bench *bench, const struct ctl *ctl, struct err *err)
-{
-    if (open_stores(bench, err) != 0)
-        return -1;
-    say(ctl, "floor");
-    if (bench_floor(bench, err) != 0)
-        return err_wrap(err, "floor");
-    for (size_t i = 0; i < BENCH_KIND_COUNT; i++)
-        if (bench->plan.has_kind[i] &&
-            measure_kind(bench, (enum bench_kind)i, ctl, err) != 0)
-            return -1;
-    say(ctl, "idle");
-    if (measure_idle(bench, err) != 0)
-        return -1;
-    if (bench->repeats > 0)
-        return err_set(err, ERR_PERMANENT, "DOUBLED",
-            "%lld outcomes came twice", (long long)bench->repeats);
-    return 0;
-}
-
 /* -- the command -------------------------------------------------------------------- */
 
-static int verify(const struct ctl *ctl, const char *config)
+static int verify(struct ctl *ctl, const char *config)
 {
     say(ctl, "verify");
     const int code = run_self(
@@ -339,7 +208,8 @@ static int run_on_fleet(struct ctl *ctl, struct bench *bench)
         code = ctl_fail(CTL_FAILED, "%s", err.msg);
     if (code == CTL_DONE)
         code = add_connector(bench, config);
-    if (code == CTL_DONE && measure(bench, ctl, &err) != 0)
+    if (code == CTL_DONE && (open_stores(bench, &err) != 0 ||
+                                bench_measure(bench, say, ctl, &err) != 0))
         code = ctl_fail_err(&err);
     close_stores(bench);
     if (code == CTL_DONE)
@@ -351,28 +221,59 @@ static int run_on_fleet(struct ctl *ctl, struct bench *bench)
     return code;
 }
 
+static int read_number(const char *option, const char *text, int64_t least,
+    int64_t most, int64_t *number)
+{
+    if (text == NULL)
+        return CTL_DONE;
+    if (!span_to_int(span_of(text), number) || *number < least ||
+        *number > most)
+        return ctl_fail(CTL_USAGE, "%s takes a number from %lld to %lld",
+            option, (long long)least, (long long)most);
+    return CTL_DONE;
+}
+
+/* Marks the name that was asked for, or all; false: there is no such name. */
+static bool choose(
+    const char *asked, const char *const *names, size_t count, bool *chosen)
+{
+    bool has_any = false;
+    for (size_t i = 0; i < count; i++) {
+        chosen[i] = asked == NULL || strcmp(asked, names[i]) == 0;
+        has_any = has_any || chosen[i];
+    }
+    return has_any;
+}
+
 static int read_plan(const struct ask *ask, struct bench_plan *plan)
 {
     *plan = (struct bench_plan){
         .records = ask->is_quick ? 5000 : 100000,
         .half_s = ask->is_quick ? 1 : 10,
         .low_s = ask->is_quick ? 1 : 10,
+        .settle_ms = ask->is_quick ? QUICK_SETTLE_MS : SETTLE_MS,
         .idle_s = ask->is_quick ? 1 : 10,
+        .profile = ask->profile,
     };
-    if (ask->records != NULL &&
-        (!span_to_int(span_of(ask->records), &plan->records) ||
-            plan->records < 100 || plan->records > MAX_RECORDS))
-        return ctl_fail(CTL_USAGE, "--records takes a number from 100 to %lld",
-            (long long)MAX_RECORDS);
+    int code = read_number(
+        "--records", ask->records, 100, MAX_RECORDS, &plan->records);
+    if (code == CTL_DONE)
+        code = read_number("--rate", ask->rate, 1, MAX_RATE, &plan->rate);
+    if (code != CTL_DONE)
+        return code;
     plan->floor_records = plan->records * FLOOR_PER_RECORD;
-    bool has_any = false;
-    for (size_t i = 0; i < BENCH_KIND_COUNT; i++) {
-        plan->has_kind[i] =
-            ask->kind == NULL || strcmp(ask->kind, KIND_NAMES[i]) == 0;
-        has_any = has_any || plan->has_kind[i];
-    }
-    return has_any ? CTL_DONE
-                   : ctl_fail(CTL_USAGE, "--kind takes echo, http or unsafe");
+    if (!choose(ask->kind, KIND_NAMES, BENCH_KIND_COUNT, plan->has_kind))
+        return ctl_fail(CTL_USAGE, "--kind takes echo, http or unsafe");
+    if (!choose(ask->phase, PHASE_NAMES, BENCH_PHASE_COUNT, plan->has_phase))
+        return ctl_fail(
+            CTL_USAGE, "--phase takes floor, saturation, half, low or idle");
+    if (plan->has_phase[BENCH_HALF] && !plan->has_phase[BENCH_SATURATION] &&
+        plan->rate == 0)
+        return ctl_fail(
+            CTL_USAGE, "--phase half needs --rate: nothing says what is half");
+    if (plan->profile != NULL && !plan->has_phase[BENCH_SATURATION])
+        return ctl_fail(CTL_USAGE, "--profile needs the phase saturation");
+    return CTL_DONE;
 }
 
 /* On the fleet of --dir, or on one that lives as long as the run. */
@@ -404,6 +305,28 @@ static int bench_in(struct ctl *ctl, struct bench *bench, const char *dir)
     return code;
 }
 
+/* Before anything is started: a whole run for nothing is annoying. */
+static int open_profile(struct bench *bench)
+{
+    struct err err = ERR_INIT;
+    if (bench->plan.profile == NULL)
+        return CTL_DONE;
+    if (bench_profile_check(bench, &err) != 0)
+        return ctl_fail(CTL_FAILED, "%s", err.msg);
+    bench->profile = fopen(bench->plan.profile, "we");
+    if (bench->profile == NULL)
+        return ctl_fail(
+            CTL_FAILED, "%s: %s", bench->plan.profile, strerror(errno));
+    return CTL_DONE;
+}
+
+static int close_profile(struct bench *bench, int code)
+{
+    if (bench->profile == NULL || fclose(bench->profile) == 0)
+        return code;
+    return ctl_fail(CTL_FAILED, "%s: %s", bench->plan.profile, strerror(errno));
+}
+
 static int run(struct ctl *ctl, int argc, char **argv)
 {
     static struct bench bench;
@@ -416,6 +339,14 @@ static int run(struct ctl *ctl, int argc, char **argv)
             "floor; 100000, quick 5000",
             &ask.records, NULL},
         {"kind", "K", "echo, http or unsafe alone", &ask.kind, NULL},
+        {"phase", "P", "floor, saturation, half, low or idle alone", &ask.phase,
+            NULL},
+        {"rate", "N", "requests/s of the phase half, in place of half",
+            &ask.rate, NULL},
+        {"profile", "F",
+            "write where the time at saturation goes, as folded stacks "
+            "(needs perf)",
+            &ask.profile, NULL},
         {"dir", "D", "a fleet of `dev up`, which goes on; else a new one",
             &ask.dir, NULL},
     };
@@ -431,7 +362,11 @@ static int run(struct ctl *ctl, int argc, char **argv)
     snprintf(bench.run, sizeof bench.run, "%08x",
         (unsigned)(random_u64() & UINT32_MAX));
     code = read_plan(&ask, &bench.plan);
-    return code == CTL_DONE ? bench_in(ctl, &bench, ask.dir) : code;
+    if (code == CTL_DONE)
+        code = open_profile(&bench);
+    if (code == CTL_DONE)
+        code = bench_in(ctl, &bench, ask.dir);
+    return close_profile(&bench, code);
 }
 
 const struct command COMMAND_BENCH = {
@@ -443,6 +378,7 @@ const struct command COMMAND_BENCH = {
         "saturation, at half of that and at 50 a second; what each process\n"
         "costs an action; the idle fleet. Checks that each request had "
         "exactly\n"
-        "one outcome. How to read the figures: tests/bench/README.md.",
+        "one outcome. Ratios need --phase left out. How to read the figures: "
+        "tests/bench/README.md.",
     .run = run,
 };

@@ -3,7 +3,9 @@
  * bench: what the files of `actionist bench pipeline` share: one run on one
  * fleet, its phases and its figures.
  *
- *   bench.c         the command: fleet, order of the phases, verify
+ *   bench.c         the command: options, fleet, verify
+ *   bench_phases.c  what is measured, in which order
+ *   bench_profile.c where the processor time goes, as folded stacks
  *   bench_kafka.c   producer, reader, topics
  *   bench_floor.c   the loop that keeps nothing, to compare with
  *   bench_load.c    requests in, outcomes out, latencies
@@ -56,6 +58,14 @@ void bench_usage_read(const struct dev_fleet *fleet, struct bench_usage *usage);
 void bench_peak_reset(const struct dev_fleet *fleet);
 double bench_peak_mib(const struct dev_fleet *fleet); /* 0: not known */
 
+/* The owner of each process at one moment. */
+struct bench_owners;
+struct bench_owners *bench_owners_read(const struct dev_fleet *fleet);
+/* BENCH_PROCESS_COUNT: none of the fleet's. */
+enum bench_process bench_owners_find(
+    const struct bench_owners *owners, pid_t pid);
+void bench_owners_free(struct bench_owners *owners); /* NULL ok */
+
 /* -- figures ------------------------------------------------------------------- */
 
 struct bench_latency {
@@ -64,8 +74,18 @@ struct bench_latency {
     double p999_ms;
 };
 
+/* What is not measured is not told. */
+enum bench_phase {
+    BENCH_FLOOR,
+    BENCH_SATURATION,
+    BENCH_HALF, /* of saturation, or the rate of --rate */
+    BENCH_LOW,
+    BENCH_IDLE,
+    BENCH_PHASE_COUNT
+};
+
 struct bench_figures {
-    bool is_measured;
+    bool has[BENCH_PHASE_COUNT];
     double rate; /* actions a second at saturation */
     struct bench_latency half;
     struct bench_latency low;
@@ -79,8 +99,12 @@ struct bench_plan {
     int64_t floor_records; /* of the floor */
     int64_t half_s;        /* how long at half of saturation */
     int64_t low_s;         /* how long at BENCH_LOW_RATE */
+    int64_t settle_ms;     /* before that */
     int64_t idle_s;        /* how long without work */
+    int64_t rate;          /* a second, in place of half; 0: half */
     bool has_kind[BENCH_KIND_COUNT];
+    bool has_phase[BENCH_PHASE_COUNT];
+    const char *profile; /* file of folded stacks; NULL: none */
 };
 #define BENCH_LOW_RATE 50
 
@@ -99,6 +123,7 @@ struct bench {
     double idle_cpu_percent; /* of one core: producer excepted, all ours */
     double idle_transactions;
     int64_t repeats; /* outcomes seen again in a later phase */
+    FILE *profile;   /* of plan.profile; NULL: none */
 };
 
 /* One JSON object, or tables. */
@@ -133,7 +158,21 @@ void bench_topics_delete(
 int bench_put(rd_kafka_t *producer, const char *topic, int32_t partition,
     struct span key, struct span value, struct err *err) MUST_CHECK;
 
+/* -- profile --------------------------------------------------------------------- */
+
+/* Whether perf runs here at all; says why not. */
+int bench_profile_check(const struct bench *bench, struct err *err) MUST_CHECK;
+/* Samples every process from now on. */
+int bench_profile_begin(const struct bench *bench, struct err *err) MUST_CHECK;
+/* Ends that and appends to bench->profile: kind;process;thread;frames count. */
+int bench_profile_end(const struct bench *bench, enum bench_kind kind,
+    struct err *err) MUST_CHECK;
+
 /* -- phases ---------------------------------------------------------------------- */
+
+/* Measures what the plan says; say() tells people how far it is. */
+int bench_measure(struct bench *bench, void (*say)(void *arg, const char *what),
+    void *arg, struct err *err) MUST_CHECK;
 
 /* The request number of a phase, padded to BENCH_RECORD_BYTES. */
 void bench_put_request(struct buf *out, const struct bench *bench,

@@ -9,6 +9,12 @@
 
 #define MAX_REPORT_BYTES ((size_t)64 << 10)
 
+static bool is_measured(const struct bench_figures *figures)
+{
+    return figures->has[BENCH_SATURATION] || figures->has[BENCH_HALF] ||
+           figures->has[BENCH_LOW];
+}
+
 static double ratio_of(const struct bench *bench, double rate)
 {
     return bench->floor_rate > 0 ? rate / bench->floor_rate : 0;
@@ -30,19 +36,12 @@ static void put_latency(struct buf *out, const struct bench_latency *latency)
     put_number(out, "p999_ms", latency->p999_ms, 3);
 }
 
-static void put_kind(
-    struct buf *out, const struct bench *bench, enum bench_kind kind)
+static void put_saturation(struct buf *out, const struct bench *bench,
+    const struct bench_figures *figures)
 {
-    const struct bench_figures *figures = &bench->kinds[kind];
-    json_put_name(out, bench_kind_name(kind));
-    buf_put_char(out, '{');
     put_number(out, "rate", figures->rate, 1);
-    put_number(out, "ratio", ratio_of(bench, figures->rate), 4);
-    put_latency(out, &figures->half);
-    json_put_name(out, "low");
-    buf_put_char(out, '{');
-    put_latency(out, &figures->low);
-    buf_put_char(out, '}');
+    if (bench->floor_rate > 0)
+        put_number(out, "ratio", ratio_of(bench, figures->rate), 4);
     json_put_name(out, "cpu_us");
     buf_put_char(out, '{');
     for (size_t i = 0; i < BENCH_PROCESS_COUNT; i++)
@@ -51,11 +50,30 @@ static void put_kind(
     buf_put_char(out, '}');
     put_number(out, "rss_mib", figures->rss_mib, 1);
     put_number(out, "wal_bytes", figures->wal_bytes, 0);
+}
+
+static void put_kind(
+    struct buf *out, const struct bench *bench, enum bench_kind kind)
+{
+    const struct bench_figures *figures = &bench->kinds[kind];
+    json_put_name(out, bench_kind_name(kind));
+    buf_put_char(out, '{');
+    if (figures->has[BENCH_SATURATION])
+        put_saturation(out, bench, figures);
+    if (figures->has[BENCH_HALF])
+        put_latency(out, &figures->half);
+    if (figures->has[BENCH_LOW]) {
+        json_put_name(out, "low");
+        buf_put_char(out, '{');
+        put_latency(out, &figures->low);
+        buf_put_char(out, '}');
+    }
     buf_put_char(out, '}');
 }
 
 static void print_json(const struct bench *bench)
 {
+    const struct bench_plan *plan = &bench->plan;
     struct buf out;
     buf_init(&out, MAX_REPORT_BYTES);
     buf_put_char(&out, '{');
@@ -64,21 +82,26 @@ static void print_json(const struct bench *bench)
     json_put_name(&out, "cores");
     buf_put_int(&out, sysconf(_SC_NPROCESSORS_ONLN));
     json_put_name(&out, "records");
-    buf_put_int(&out, bench->plan.records);
-    json_put_name(&out, "floor");
-    buf_put_char(&out, '{');
-    json_put_name(&out, "records");
-    buf_put_int(&out, bench->plan.floor_records);
-    put_number(&out, "rate", bench->floor_rate, 1);
-    buf_put_char(&out, '}');
+    buf_put_int(&out, plan->records);
+    if (plan->has_phase[BENCH_FLOOR]) {
+        json_put_name(&out, "floor");
+        buf_put_char(&out, '{');
+        json_put_name(&out, "records");
+        buf_put_int(&out, plan->floor_records);
+        put_number(&out, "rate", bench->floor_rate, 1);
+        buf_put_char(&out, '}');
+    }
     for (size_t i = 0; i < BENCH_KIND_COUNT; i++)
-        if (bench->kinds[i].is_measured)
+        if (is_measured(&bench->kinds[i]))
             put_kind(&out, bench, (enum bench_kind)i);
-    json_put_name(&out, "idle");
-    buf_put_char(&out, '{');
-    put_number(&out, "cpu_percent", bench->idle_cpu_percent, 2);
-    put_number(&out, "transactions_per_s", bench->idle_transactions, 1);
-    buf_put_str(&out, "}}");
+    if (plan->has_phase[BENCH_IDLE]) {
+        json_put_name(&out, "idle");
+        buf_put_char(&out, '{');
+        put_number(&out, "cpu_percent", bench->idle_cpu_percent, 2);
+        put_number(&out, "transactions_per_s", bench->idle_transactions, 1);
+        buf_put_char(&out, '}');
+    }
+    buf_put_char(&out, '}');
     puts(buf_str(&out));
     buf_fini(&out);
 }
@@ -93,9 +116,13 @@ struct row {
     size_t count;
 };
 
-static void put_cell(struct row *row, double value, int digits)
+static void put_cell(struct row *row, bool has, double value, int digits)
 {
     struct buf text;
+    if (!has) {
+        row->cells[row->count++][0] = '-';
+        return;
+    }
     buf_init(&text, CELL_SIZE - 1);
     buf_printf(&text, "%.*f", digits, value);
     memcpy(row->cells[row->count++], buf_str(&text), text.len + 1);
@@ -110,29 +137,38 @@ static void add_row(struct ctl_table *table, const char *name, struct row *row)
     ctl_table_add(table, cells);
 }
 
+static void put_latency_cells(
+    struct row *row, bool has, const struct bench_latency *latency)
+{
+    put_cell(row, has, latency->p50_ms, 1);
+    put_cell(row, has, latency->p99_ms, 1);
+    put_cell(row, has, latency->p999_ms, 1);
+}
+
 static void print_figures(const struct bench *bench)
 {
     static const char *const columns[] = {"kind", "rate/s", "of floor",
-        "half p50", "p99", "p99.9", "50/s p50", "p99", "rss MiB", "WAL bytes"};
+        "half p50", "p99", "p99.9", "50/s p50", "p99", "p99.9", "rss MiB",
+        "WAL bytes"};
     struct ctl_table *table =
         ctl_table_new(&bench->ctl, columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < BENCH_KIND_COUNT; i++) {
         const struct bench_figures *figures = &bench->kinds[i];
+        const bool has_rate = figures->has[BENCH_SATURATION];
         struct row row = {.count = 0};
-        if (!figures->is_measured)
+        if (!is_measured(figures))
             continue;
-        put_cell(&row, figures->rate, 0);
-        put_cell(&row, ratio_of(bench, figures->rate), 3);
-        put_cell(&row, figures->half.p50_ms, 1);
-        put_cell(&row, figures->half.p99_ms, 1);
-        put_cell(&row, figures->half.p999_ms, 1);
-        put_cell(&row, figures->low.p50_ms, 1);
-        put_cell(&row, figures->low.p99_ms, 1);
-        put_cell(&row, figures->rss_mib, 0);
-        put_cell(&row, figures->wal_bytes, 0);
+        put_cell(&row, has_rate, figures->rate, 0);
+        put_cell(&row, has_rate && bench->floor_rate > 0,
+            ratio_of(bench, figures->rate), 3);
+        put_latency_cells(&row, figures->has[BENCH_HALF], &figures->half);
+        put_latency_cells(&row, figures->has[BENCH_LOW], &figures->low);
+        put_cell(&row, has_rate, figures->rss_mib, 0);
+        put_cell(&row, has_rate, figures->wal_bytes, 0);
         add_row(table, bench_kind_name((enum bench_kind)i), &row);
     }
     ctl_table_end(table);
+    putchar('\n');
 }
 
 static void print_processes(const struct bench *bench)
@@ -144,13 +180,14 @@ static void print_processes(const struct bench *bench)
         ctl_table_new(&bench->ctl, columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < BENCH_KIND_COUNT; i++) {
         struct row row = {.count = 0};
-        if (!bench->kinds[i].is_measured)
+        if (!bench->kinds[i].has[BENCH_SATURATION])
             continue;
         for (size_t k = 0; k < BENCH_PROCESS_COUNT; k++)
-            put_cell(&row, bench->kinds[i].cpu_us[k], 1);
+            put_cell(&row, true, bench->kinds[i].cpu_us[k], 1);
         add_row(table, bench_kind_name((enum bench_kind)i), &row);
     }
     ctl_table_end(table);
+    putchar('\n');
 }
 
 void bench_report(const struct bench *bench, bool is_json)
@@ -159,12 +196,17 @@ void bench_report(const struct bench *bench, bool is_json)
         print_json(bench);
         return;
     }
-    printf("floor: %.0f records/s (consume, COPY, produce, commit offsets)\n\n",
-        bench->floor_rate);
-    print_figures(bench);
-    putchar('\n');
-    print_processes(bench);
-    printf("\nidle: %.2f %% of a core, %.1f transactions/s in Postgres\n",
-        bench->idle_cpu_percent, bench->idle_transactions);
+    const bool *has = bench->plan.has_phase;
+    if (has[BENCH_FLOOR])
+        printf("floor: %.0f records/s (consume, COPY, produce, commit "
+               "offsets)\n\n",
+            bench->floor_rate);
+    if (has[BENCH_SATURATION] || has[BENCH_HALF] || has[BENCH_LOW])
+        print_figures(bench);
+    if (has[BENCH_SATURATION])
+        print_processes(bench);
+    if (has[BENCH_IDLE])
+        printf("idle: %.2f %% of a core, %.1f transactions/s in Postgres\n",
+            bench->idle_cpu_percent, bench->idle_transactions);
     puts("Each request had exactly one outcome; verify agrees.");
 }

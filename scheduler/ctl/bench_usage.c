@@ -129,22 +129,45 @@ static enum bench_process classify(
     return pid == getpid() ? BENCH_LOAD : BENCH_PROCESS_COUNT;
 }
 
+struct bench_owners {
+    pid_t roots[ARRAY_LEN(ROOTS)];
+    size_t count;
+    struct process all[MAX_PROCESSES];
+};
+
+struct bench_owners *bench_owners_read(const struct dev_fleet *fleet)
+{
+    struct bench_owners *owners = mem_zalloc(1, sizeof *owners);
+    for (size_t i = 0; i < ARRAY_LEN(ROOTS); i++)
+        owners->roots[i] = root_pid(fleet, ROOTS[i].pid_file);
+    owners->count = read_all(owners->all);
+    return owners;
+}
+
+enum bench_process bench_owners_find(
+    const struct bench_owners *owners, pid_t pid)
+{
+    return classify(owners->all, owners->count, owners->roots, pid);
+}
+
+void bench_owners_free(struct bench_owners *owners)
+{
+    free(owners);
+}
+
 void bench_usage_read(const struct dev_fleet *fleet, struct bench_usage *usage)
 {
-    struct process *all = mem_zalloc(MAX_PROCESSES, sizeof *all);
-    pid_t roots[ARRAY_LEN(ROOTS)];
     const int64_t tick_us = US_PER_S / sysconf(_SC_CLK_TCK);
+    struct bench_owners *owners = bench_owners_read(fleet);
     *usage = (struct bench_usage){{0}};
-    for (size_t i = 0; i < ARRAY_LEN(ROOTS); i++)
-        roots[i] = root_pid(fleet, ROOTS[i].pid_file);
-    const size_t count = read_all(all);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < owners->count; i++) {
+        const struct process *process = &owners->all[i];
         const enum bench_process whose =
-            classify(all, count, roots, all[i].pid);
+            bench_owners_find(owners, process->pid);
         if (whose != BENCH_PROCESS_COUNT)
-            usage->cpu_us[whose] += all[i].ticks * tick_us;
+            usage->cpu_us[whose] += process->ticks * tick_us;
     }
-    free(all);
+    bench_owners_free(owners);
 }
 
 /* -- memory --------------------------------------------------------------------- */

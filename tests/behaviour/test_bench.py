@@ -15,11 +15,12 @@ PROCESSES = {"worker", "keeper", "runner", "scheduler", "postgres", "kafka",
              "double", "load"}
 
 
-def bench(work_dir, *words):
+def bench(work_dir, *words, path=None):
     env = {**{name: value for name, value in os.environ.items()
               if not name.startswith("ACTIONIST_")},
            "ACTIONIST_DEPLOY": str(ROOT / "deploy" / "dev"),
-           "TMPDIR": str(work_dir)}
+           "TMPDIR": str(work_dir),
+           "PATH": str(path or os.environ["PATH"])}
     return subprocess.run(
         [str(BIN / "actionist"), "bench", *words], env=env, text=True,
         stdin=subprocess.DEVNULL, capture_output=True, check=False,
@@ -37,8 +38,34 @@ def check_kind(figures, floor):
     assert figures["rss_mib"] > 0 and figures["wal_bytes"] > 0
 
 
+def can_sample():
+    """Whether perf is here and may look at all processes."""
+    try:
+        return subprocess.run(
+            ["perf", "record", "-a", "-q", "-o", "/dev/null", "--", "true"],
+            capture_output=True, check=False, timeout=60).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def check_profile(text):
+    """Folded stacks: kind, process, thread, frames; a count."""
+    kinds, processes = set(), set()
+    for line in text.splitlines():
+        stack, _, count = line.rpartition(" ")
+        frames = stack.split(";")
+        assert int(count) > 0 and all(frames) and len(frames) > 1, line
+        kinds.add(frames[0])
+        processes.add(frames[1])
+    assert kinds == {"echo", "http", "unsafe"}
+    assert processes <= PROCESSES | {"idle", "others"}
+    assert {"worker", "postgres"} <= processes
+
+
 def test_a_quick_run_gives_the_documented_fields(work_dir):
-    done = bench(work_dir, "--quick", "--records", "2000", "--json")
+    profile = work_dir / "bench.folded"
+    words = ["--profile", str(profile)] if can_sample() else []
+    done = bench(work_dir, "--quick", "--records", "2000", "--json", *words)
     # Standard error may tell of work that takes longer than two seconds.
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -48,13 +75,27 @@ def test_a_quick_run_gives_the_documented_fields(work_dir):
         check_kind(report[kind], report["floor"]["rate"])
     assert report["idle"]["cpu_percent"] >= 0
     assert report["idle"]["transactions_per_s"] >= 0
+    if words:
+        check_profile(profile.read_text())
     for left in work_dir.glob("actionist-bench-*"):
         raise AssertionError(f"{left}: {processes_under(left)}")
 
 
+def test_a_profile_without_perf_is_refused_at_once(work_dir, tmp_path):
+    """Not after minutes of measuring."""
+    done = bench(work_dir, "--profile", str(tmp_path / "out"), path=tmp_path)
+    assert done.returncode == 1 and "perf" in done.stderr
+    assert done.stdout == "" and not (tmp_path / "out").exists()
+
+
 def test_bad_words_are_named(work_dir):
     for words, named in ((["child"], "child"), (["--records", "1"],
-                         "--records"), (["--kind", "x"], "--kind")):
+                         "--records"), (["--kind", "x"], "--kind"),
+                         (["--phase", "x"], "--phase"),
+                         (["--phase", "half"], "--rate"),
+                         (["--rate", "0"], "--rate"),
+                         (["--phase", "idle", "--profile", "p"],
+                          "--profile")):
         done = bench(work_dir, *words)
         assert done.returncode == 2 and named in done.stderr
         assert done.stdout == ""
