@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One transaction: begin, produce, wait for the delivery reports, send the
- * watermark, commit. The reports are awaited here, since the flush inside
- * rd_kafka_commit_transaction() polls every 10 ms only.
+ * One transaction: begin, produce, send the watermark if it is due, wait for
+ * the delivery reports, commit. The reports are awaited here, since the flush
+ * inside rd_kafka_commit_transaction() polls every 10 ms only.
+ *
+ * The watermark only cross-checks a start, and one that is behind is no less
+ * true. It costs two round trips and a partition more in the transaction, so a
+ * lane sends it a few times a second, while its records are on their way.
  */
 #include "scheduler/lane.h"
 
@@ -19,7 +23,8 @@ enum {
     REPORTS_LIMIT_S = 25,
     /* socket.timeout.ms: a slower commit may have been sent twice. */
     COMMIT_LIMIT_S = 10,
-    POLL_MS = 100
+    POLL_MS = 100,
+    WATERMARK_APART_MS = 250
 };
 
 struct lane {
@@ -28,6 +33,7 @@ struct lane {
     rd_kafka_topic_t *topic; /* held, so that its metadata is known */
     rd_kafka_consumer_group_metadata_t *group;
     size_t in_flight;
+    int64_t watermark_us;       /* mono: when it was sent last; 0: never */
     rd_kafka_resp_err_t failed; /* the first bad delivery report */
 };
 
@@ -38,7 +44,8 @@ static const char *const settings[][2] = {
     {"message.timeout.ms", "20000"},
     {"socket.timeout.ms", "10000"},
     {"partitioner", "murmur2"}, /* as Java clients: also for a null key */
-    {"linger.ms", "0.5"},
+    /* Records gather anyway, while their partitions are registered. */
+    {"linger.ms", "0"},
     {"compression.type", "lz4"},
     {"queue.buffering.max.messages", "20000"},
     {"queue.buffering.max.kbytes", "65536"},
@@ -280,6 +287,17 @@ static int await_reports(struct lane *lane, struct err *err)
     return 0;
 }
 
+static bool is_watermark_due(struct lane *lane)
+{
+    const int64_t now_us = now_mono_us();
+    if (lane->watermark_us != 0 &&
+        now_us - lane->watermark_us < WATERMARK_APART_MS * US_PER_MS) {
+        return false;
+    }
+    lane->watermark_us = now_us;
+    return true;
+}
+
 static int send_watermark(struct lane *lane, int64_t low, struct err *err)
 {
     rd_kafka_topic_partition_list_t *offsets =
@@ -318,9 +336,8 @@ int lane_publish(struct lane *lane, struct lane_batch *batch, struct err *err)
             return -1;
         }
     }
-    if (await_reports(lane, err) != 0 ||
-        send_watermark(lane, batch->low, err) != 0) {
+    if (is_watermark_due(lane) && send_watermark(lane, batch->low, err) != 0) {
         return -1;
     }
-    return commit(lane, err);
+    return await_reports(lane, err) == 0 ? commit(lane, err) : -1;
 }

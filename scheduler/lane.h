@@ -27,8 +27,8 @@ struct lane *lane_open(const struct lane_target *target,
     const char *transactional_id, struct err *err) MUST_CHECK;
 void lane_close(struct lane *lane); /* NULL ok; aborts nothing */
 
-/* One transaction: all rows and the watermark, or a doubt: class UNKNOWN,
- * LANE_FENCED if somebody else has used the same id. */
+/* One transaction: all rows, and now and then the watermark; or a doubt: class
+ * UNKNOWN, LANE_FENCED if somebody else has used the same id. */
 int lane_publish(
     struct lane *lane, struct lane_batch *batch, struct err *err) MUST_CHECK;
 

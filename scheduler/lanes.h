@@ -42,7 +42,7 @@ struct lane_batch {
     size_t count;
     size_t cap;
     struct buf bytes;
-    int64_t low; /* watermark committed with the rows */
+    int64_t low; /* the watermark that may be committed with the rows */
 };
 
 void lane_batch_init(struct lane_batch *batch, size_t max_bytes);
@@ -65,7 +65,7 @@ struct lane_start {
     size_t found_count;
     size_t found_cap;
     size_t foreign;          /* records without our headers */
-    int64_t watermark;       /* committed with the last transaction; -1: none */
+    int64_t watermark;       /* committed last; -1: none */
     size_t max_record_bytes; /* what the topic takes */
 };
 

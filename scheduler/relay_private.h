@@ -87,6 +87,7 @@ struct relay {
     int64_t dirty_us;     /* when it became so */
     int64_t active_us;    /* when rows last came */
     int64_t published_us; /* when the last transaction began */
+    int64_t took_us;      /* a transaction lately, on the average */
 };
 
 /* -- relay.c --------------------------------------------------------------------- */

@@ -13,19 +13,30 @@ enum {
     POLL_BYTES = 8 << 20,
     POLL_GAPS = 1000,
     POLL_BUSY_MS = 2,
-    PUBLISH_APART_MS = 5,
-    PUBLISH_APART_LOADED_MS = 12,
-    LOADED_ROWS = 64, /* of one transaction: outcomes come fast */
-    POLL_IDLE_MS = 125,
+    APART_MIN_MS = 5,
+    APART_MAX_MS = 40,
+    APART_TIMES = 2, /* as long as a transaction takes */
+    POLL_IDLE_MS = 100,
     /* Key, headers and framing of a record. */
     RECORD_OVERHEAD_BYTES = 1024
 };
 #define BUSY_US US_PER_S
 #define SAVE_US (500 * US_PER_MS)
 
-/* A transaction costs the broker and our client as much as a hundred records
- * or more, so under load they begin farther apart and carry more. A single
- * outcome after a pause does not wait. */
+/*
+ * A transaction costs the broker and our client as much as hundreds of records:
+ * librdkafka 2.0 alone spins for two milliseconds in each. So they begin the
+ * farther apart, and carry the more, the longer they take, which tells how busy
+ * the machine and the broker are. A single outcome after a pause does not wait.
+ */
+static int64_t apart_ms(const struct relay *relay)
+{
+    const int64_t ms = APART_TIMES * relay->took_us / US_PER_MS;
+    return ms < APART_MIN_MS   ? APART_MIN_MS
+           : ms > APART_MAX_MS ? APART_MAX_MS
+                               : ms;
+}
+
 static int64_t next_poll_ms(const struct relay *relay)
 {
     const int64_t now_us = now_mono_us();
@@ -36,10 +47,7 @@ static int64_t next_poll_ms(const struct relay *relay)
         return POLL_IDLE_MS;
     }
     const int64_t since_ms = (now_us - relay->published_us) / US_PER_MS;
-    const int64_t apart_ms = relay->batch.count >= LOADED_ROWS
-                                 ? PUBLISH_APART_LOADED_MS
-                                 : PUBLISH_APART_MS;
-    const int64_t left_ms = apart_ms - since_ms;
+    const int64_t left_ms = apart_ms(relay) - since_ms;
     return left_ms > POLL_BUSY_MS ? left_ms : POLL_BUSY_MS;
 }
 
@@ -124,6 +132,8 @@ void relay_on_published(void *owner, const struct err *err)
         positions_advance(&relay->delivered, batch->rows[i].partition,
             batch->rows[i].offset + 1);
     }
+    relay->took_us =
+        (3 * relay->took_us + now_mono_us() - relay->published_us) / 4;
     metric_add(relay->stats.published, NULL, (double)batch->count);
     metric_add(relay->stats.transactions, NULL, 1.0);
     relay->backoff_ms = 100;

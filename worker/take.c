@@ -13,7 +13,13 @@
 #include "worker/revive.h"
 #include "worker/worker.h"
 
-enum { RETRY_MS = 200, COLLECT_MS = 100, COLLECT_ROWS = 100 };
+enum {
+    RETRY_MS = 200,
+    COLLECT_MS = 100,
+    COLLECT_IDLE_MS = 300, /* while nothing is or was to be done */
+    COLLECT_ROWS = 100
+};
+#define BUSY_US US_PER_S
 
 struct due {
     struct due *next;
@@ -28,6 +34,8 @@ struct take {
     struct loop_timer *soon;
     struct loop_timer *every;
     int64_t collecting_us; /* mono: when it was sent; 0: not under way */
+    int64_t collected_us;  /* mono: when the last one was sent */
+    int64_t busy_us;       /* mono: when there was work last */
     struct due *head;
     struct due **tail;
     size_t waiting;
@@ -272,6 +280,20 @@ static void on_collected(void *arg, const struct pg_outcome *outcome)
     for (int i = 0; i < pg_rows(rows); i++) {
         revive_row(worker, rows, i);
     }
+    if (pg_rows(rows) > 0) {
+        take->busy_us = now_mono_us();
+    }
+}
+
+/* A fleet at rest asks less often. */
+static bool is_collect_due(struct take *take)
+{
+    const int64_t now_us = now_mono_us();
+    if (take->worker->jobs.count > 0) {
+        take->busy_us = now_us;
+    }
+    return now_us - take->busy_us < BUSY_US ||
+           now_us - take->collected_us >= COLLECT_IDLE_MS * US_PER_MS;
 }
 
 static void on_every(void *owner)
@@ -279,8 +301,9 @@ static void on_every(void *owner)
     struct take *take = owner;
     struct worker *worker = take->worker;
     /* Only what can run soon: the rest is for workers with room. */
-    if (take->collecting_us != 0 || worker->is_draining ||
-        !presence_is_held(worker->presence) || !pg_is_up(worker->claim_db) ||
+    if (!is_collect_due(take) || take->collecting_us != 0 ||
+        worker->is_draining || !presence_is_held(worker->presence) ||
+        !pg_is_up(worker->claim_db) ||
         admit_waiting(worker->admit) > COLLECT_ROWS) {
         return;
     }
@@ -289,6 +312,7 @@ static void on_every(void *owner)
     pg_param_uuid(&params, worker->boot_id);
     pg_param_int4(&params, COLLECT_ROWS);
     take->collecting_us = now_mono_us();
+    take->collected_us = take->collecting_us;
     pg_run(worker->claim_db, SQL_WORKER_COLLECT, &params, on_collected, take);
     pg_params_fini(&params);
 }
