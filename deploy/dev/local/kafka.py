@@ -243,3 +243,11 @@ def create_topics(client, prefix, partitions, copies=1):
         except KafkaException as err:
             if err.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ClusterError(f"topic {name}: {err}") from err
+
+    def known():
+        """The controller has made them; the broker hears of it later."""
+        topics = client.list_topics(timeout=10).topics
+        return all(one.topic in topics and not topics[one.topic].error
+                   and topics[one.topic].partitions for one in wanted)
+
+    wait_for(known, 60, f"{prefix}: the broker does not know the topics")
