@@ -2,7 +2,9 @@
 """Idempotency windows: rotated under load without losing or doubling an
 action, and dropped once nobody needs them."""
 
+import contextlib
 import json
+import signal
 import threading
 import uuid
 
@@ -10,6 +12,7 @@ import httpx
 import psycopg
 import pytest
 
+from lib import flow
 from lib.api import Api, add_connector, echo_action, new_key
 from lib.kafka import KafkaView
 from lib.wait import wait_for
@@ -21,7 +24,7 @@ def settings(double, **scheduler):
 
 
 def add_post(fleet, double):
-    post = {**echo_action(), "request": {
+    post = {**echo_action(), "timeout_ms": 60000, "request": {
         "method": "POST", "path": "/{{payload.path}}", "json": "{{payload}}"}}
     add_connector(fleet, "any", {"post": post}, base_url=double.url,
                   egress=[double.address])
@@ -144,17 +147,70 @@ def test_window_of_unfinished_work_stays(forgetting, tenant):
         "select id, window_no from waiting where tenant = %s", (tenant,)),
         "the action to wait")
     number = rows[0][1]
-    wait_newer(forgetting, number)
-    # The next window is newer, and yet it goes first.
-    forgetting.publish(request(tenant, "next"))
-    wait_for(lambda: forgetting.sql(
-        "select 1 from action_window where number > %s", (number + 1,))
-        and not forgetting.sql("select 1 from action_window where number = %s",
-                               (number + 1,)), "the next window to go")
+    newer_window_goes(forgetting, tenant, number)
     assert window_of(forgetting, rows[0][0]) == number
     forgetting.ctl("cancel", str(rows[0][0]))
     wait_for(lambda: window_of(forgetting, rows[0][0]) is None,
              "the window to go once its action has ended")
+
+
+def newer_window_goes(fleet, tenant, number):
+    """A window younger than `number` is filled, closed and dropped. No
+    provider is needed for that."""
+    wait_newer(fleet, number)
+    fleet.publish({**request(tenant, f"after-{number}"),
+                   "connector": "unknown"})
+    wait_for(lambda: fleet.sql(
+        "select 1 from action_window where number > %s", (number + 1,))
+        and not fleet.sql("select 1 from action_window where number = %s",
+                          (number + 1,)), "a younger window to go")
+
+
+@contextlib.contextmanager
+def held(double):
+    """The provider takes requests and answers none."""
+    double.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        double.process.send_signal(signal.SIGCONT)
+
+
+def test_ing_09_key_outlives_work_that_is_older_than_its_lifetime(
+        forgetting, double, tenant):
+    """Told to come back later than keys live; the sweeper runs, and the same
+    key arrives again while the second call is under way."""
+    double.script(f"/{tenant}-long", {
+        "status": 429, "headers": [["Retry-After", "2"]]}, {})
+    api = Api(forgetting.url(), new_key(forgetting, tenant)[1])
+    first = api.post(request(tenant, "long"))
+    assert first.status_code == 202
+    action_id = first.json()["id"]
+    wait_for(lambda: forgetting.sql(
+        "select 1 from waiting where id = %s", (action_id,)), "it to wait")
+    with held(double):
+        wait_for(lambda: forgetting.sql(
+            "select 1 from live where id = %s and owner is not null",
+            (action_id,)), "its second call")
+        number = window_of(forgetting, action_id)
+        newer_window_goes(forgetting, tenant, number)
+        assert window_of(forgetting, action_id) == number
+        again = api.post(request(tenant, "long"))
+        assert (again.status_code, again.json()["id"]) == (200, action_id)
+        forgetting.publish(request(tenant, "long"))
+        wait_for(lambda: flow.is_consumed(forgetting), "the repeat is read")
+    api.close()
+    ended_at = wait_for(lambda: forgetting.sql(
+        "select finished_at from outcome where id = %s", (action_id,)),
+        "its outcome")[0][0]
+    wait_for(lambda: window_of(forgetting, action_id) is None,
+             "its window to go")
+    lived = forgetting.sql("select fleet_now() - %s", (ended_at,))[0][0]
+    assert lived.total_seconds() >= 1, "counts from the end, not the arrival"
+    found = forgetting.wait_for_outcomes(2, tenant)
+    assert [out["status"] for out in found
+            if out["idempotency_key"] == "long"] == ["succeeded"]
+    assert double.effect(f"/{tenant}-long")["calls"] == 2
 
 
 def test_runtime_role_may_not_touch_windows_itself(turning):
