@@ -45,22 +45,27 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
      * action: then all that only the action knows is null. */
     [SQL_CTL_ACTION_GET] = {"action_get",
         "select coalesce(a.tenant, o.tenant), a.connector, a.action,"
-        " a.accepted_at, a.source, a.request, o.body, l.state, l.attempt_no,"
-        " l.calls, w.reason, w.due, w.attempt_no, w.calls, w.error,"
-        " a.fingerprint, l.owner"
+        " a.accepted_at, a.source, a.request, o.body, l.state, w.reason,"
+        " w.due, w.error, p.reason, a.fingerprint, c.manifest, r.event,"
+        " r.status, r.note, r.actor, r.at"
         " from (select $1::uuid as id) i"
         " left join lateral (select * from action x where x.id = i.id"
         "  order by x.window_no desc limit 1) a on true"
         " left join lateral (select * from outcome x where x.id = i.id"
+        "  and x.resolves is null"
         "  and (a.window_no is null or x.window_no = a.window_no)"
         "  order by x.seq + 0 desc limit 1) o on true"
         " left join live l on l.id = i.id"
         " left join waiting w on w.id = i.id"
+        " left join pause p on p.number = w.pause_no"
+        " left join connector c on c.digest = a.manifest"
+        " left join resolution r on r.outcome_seq = o.seq"
         " where a.id is not null or o.id is not null",
         1, {PG_UUID}},
     [SQL_CTL_ACTION_LEDGER] = {"action_ledger",
-        "select at, attempt_no, kind, detail from ledger where id = $1"
-        " order by at limit 1000",
+        "select entry, at, tenant, id, attempt_no, kind, actor, reason,"
+        " trace_id, detail from ledger where id = $1 order by at, entry"
+        " limit 1000",
         1, {PG_UUID}},
     /* tenant, status or null, before seq, limit */
     [SQL_CTL_ACTION_LIST] = {"action_list",

@@ -12,8 +12,8 @@ enum sql_ctl {
     SQL_CTL_CONNECTOR_ADD,
     SQL_CTL_CONNECTOR_LIST,
     SQL_CTL_CONNECTOR_SHOW,
-    SQL_CTL_ACTION_GET,
-    SQL_CTL_ACTION_LEDGER,
+    SQL_CTL_ACTION_GET,    /* columns: enum ctl_story_column */
+    SQL_CTL_ACTION_LEDGER, /* columns: enum ctl_entry_column */
     SQL_CTL_ACTION_LIST,
     SQL_CTL_CANCEL, /* columns: enum cancel_column */
     SQL_CTL_UNFINISHED,
@@ -29,6 +29,42 @@ enum sql_ctl {
     SQL_CTL_HOOK_ROTATE,
     SQL_CTL_HOOK_SWITCH,
     SQL_CTL_COUNT
+};
+
+enum ctl_story_column {
+    STORY_TENANT,
+    STORY_CONNECTOR,
+    STORY_ACTION,
+    STORY_ACCEPTED_AT,
+    STORY_SOURCE, /* null, and so are its neighbours: the window is gone */
+    STORY_REQUEST,
+    STORY_OUTCOME,
+    STORY_LIVE_STATE,
+    STORY_WAIT_REASON,
+    STORY_WAIT_DUE,
+    STORY_WAIT_ERROR,
+    STORY_PAUSE_REASON,
+    STORY_FINGERPRINT,
+    STORY_MANIFEST, /* the text */
+    STORY_EVENT,    /* null: nobody has resolved it */
+    STORY_WORD,
+    STORY_NOTE,
+    STORY_ACTOR,
+    STORY_RESOLVED_AT
+};
+
+enum ctl_entry_column {
+    ENTRY_ENTRY,
+    ENTRY_AT,
+    ENTRY_TENANT,
+    ENTRY_ID,
+    ENTRY_ATTEMPT_NO,
+    ENTRY_KIND,
+    ENTRY_ACTOR,
+    ENTRY_REASON,
+    ENTRY_TRACE_ID,
+    ENTRY_DETAIL,
+    ENTRY_SEQ /* of outcomes alone */
 };
 
 enum ctl_hook_column {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * get: what happened to one action: the request, where it is now, each
- * attempt that was not the last, the outcome.
+ * get: what happened to one action: the request and the call it stands for,
+ * where it is now, everything the ledger tells, the outcome, and what a person
+ * said of it later.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,166 +11,153 @@
 #include "common/json.h"
 #include "common/time.h"
 #include "scheduler/ctl/commands.h"
-#include "schema/codes.h"
+#include "scheduler/ctl/story.h"
 #include "schema/record.h"
-#include "schema/sql_ctl.h"
 
-#define MAX_STORY_BYTES ((size_t)8 << 20)
+#define MAX_STORY_BYTES ((size_t)16 << 20)
 
-/* Columns of SQL_CTL_ACTION_GET. */
-enum {
-    COL_TENANT,
-    COL_CONNECTOR,
-    COL_ACTION,
-    COL_ACCEPTED_AT,
-    COL_SOURCE,
-    COL_REQUEST,
-    COL_OUTCOME,
-    COL_LIVE_STATE,
-    COL_LIVE_ATTEMPT,
-    COL_LIVE_CALLS,
-    COL_WAIT_REASON,
-    COL_WAIT_DUE,
-    COL_WAIT_ATTEMPT,
-    COL_WAIT_CALLS,
-    COL_WAIT_ERROR
-};
-
-static const char *state_text(const PGresult *result)
+const char *story_state(const PGresult *action)
 {
-    if (!pg_is_null(result, 0, COL_WAIT_REASON))
+    if (!pg_is_null(action, 0, STORY_WAIT_REASON))
         return "waiting";
-    if (pg_is_null(result, 0, COL_LIVE_STATE))
+    if (pg_is_null(action, 0, STORY_LIVE_STATE))
         return "unknown";
-    return pg_get_int(result, 0, COL_LIVE_STATE) == LIVE_BEGUN ? "begun"
-                                                               : "ready";
+    return pg_get_int(action, 0, STORY_LIVE_STATE) == LIVE_BEGUN ? "begun"
+                                                                 : "ready";
 }
 
-static const char *ledger_kind_text(int64_t kind)
+struct span story_bytes(const PGresult *rows, int row, int column)
 {
-    const char *name = ledger_kind_name((enum ledger_kind)kind);
-    return name != NULL ? name : "unknown";
+    return pg_is_null(rows, row, column) ? (struct span){0}
+                                         : pg_get_bytes(rows, row, column);
 }
 
 /* -- for machines ----------------------------------------------------------------- */
 
-static void put_state(struct buf *out, const PGresult *result)
+/* Text, or null. */
+static void put_text(struct buf *out, const char *name, const PGresult *rows,
+    int row, int column)
+{
+    json_put_name(out, name);
+    if (pg_is_null(rows, row, column))
+        buf_put_str(out, "null");
+    else
+        json_put_string(out, pg_get_bytes(rows, row, column));
+}
+
+static void put_id(struct buf *out, const char *name, const uint8_t *id)
+{
+    char text[UUID_TEXT_SIZE];
+    uuid_format(id, text);
+    json_put_name(out, name);
+    json_put_cstring(out, text);
+}
+
+static void put_state(struct buf *out, const PGresult *action)
 {
     json_put_name(out, "state");
-    json_put_cstring(out, state_text(result));
-    if (!pg_is_null(result, 0, COL_WAIT_REASON)) {
-        json_put_name(out, "reason");
-        json_put_cstring(out, wait_reason_name((enum wait_reason)pg_get_int(
-                                  result, 0, COL_WAIT_REASON)));
-        json_put_name(out, "due");
-        json_put_time(out, pg_get_time(result, 0, COL_WAIT_DUE));
-        if (!pg_is_null(result, 0, COL_WAIT_ERROR)) {
-            json_put_name(out, "error");
-            buf_put_span(out, pg_get_bytes(result, 0, COL_WAIT_ERROR));
-        }
+    json_put_cstring(out, story_state(action));
+    if (pg_is_null(action, 0, STORY_WAIT_REASON))
+        return;
+    json_put_name(out, "reason");
+    json_put_cstring(out, wait_reason_name((enum wait_reason)pg_get_int(
+                              action, 0, STORY_WAIT_REASON)));
+    json_put_name(out, "due");
+    json_put_time(out, pg_get_time(action, 0, STORY_WAIT_DUE));
+    if (!pg_is_null(action, 0, STORY_PAUSE_REASON))
+        put_text(out, "pause", action, 0, STORY_PAUSE_REASON);
+    if (!pg_is_null(action, 0, STORY_WAIT_ERROR)) {
+        json_put_name(out, "error");
+        buf_put_span(out, pg_get_bytes(action, 0, STORY_WAIT_ERROR));
     }
 }
 
-static void print_json(
-    const char *id, const PGresult *result, const PGresult *ledger)
+static void put_request(struct buf *out, const struct story *story)
 {
+    const PGresult *action = story->action;
+    json_put_name(out, "accepted_at");
+    json_put_time(out, pg_get_time(action, 0, STORY_ACCEPTED_AT));
+    put_text(out, "source", action, 0, STORY_SOURCE);
+    json_put_name(out, "request");
+    buf_put_span(out, pg_get_bytes(action, 0, STORY_REQUEST));
+    json_put_name(out, "call");
+    shown_call_put(&story->call, out);
+}
+
+static void put_resolution(struct buf *out, const PGresult *action)
+{
+    json_put_name(out, "resolution");
+    if (pg_is_null(action, 0, STORY_EVENT)) {
+        buf_put_str(out, "null");
+        return;
+    }
+    buf_put_char(out, '{');
+    put_id(out, "event", pg_get_uuid(action, 0, STORY_EVENT));
+    json_put_name(out, "status");
+    json_put_cstring(
+        out, status_name((enum status)pg_get_int(action, 0, STORY_WORD)));
+    put_text(out, "note", action, 0, STORY_NOTE);
+    put_text(out, "actor", action, 0, STORY_ACTOR);
+    json_put_name(out, "at");
+    json_put_time(out, pg_get_time(action, 0, STORY_RESOLVED_AT));
+    buf_put_char(out, '}');
+}
+
+void story_put_entry(struct buf *out, const PGresult *ledger, int row)
+{
+    const char *kind =
+        ledger_kind_name((enum ledger_kind)pg_get_int(ledger, row, ENTRY_KIND));
+    buf_put_char(out, '{');
+    put_id(out, "entry", pg_get_uuid(ledger, row, ENTRY_ENTRY));
+    json_put_name(out, "at");
+    json_put_time(out, pg_get_time(ledger, row, ENTRY_AT));
+    put_text(out, "tenant", ledger, row, ENTRY_TENANT);
+    if (pg_is_null(ledger, row, ENTRY_ID)) {
+        json_put_name(out, "id");
+        buf_put_str(out, "null");
+    } else {
+        put_id(out, "id", pg_get_uuid(ledger, row, ENTRY_ID));
+    }
+    json_put_name(out, "attempt_no");
+    buf_put_int(out, pg_get_int(ledger, row, ENTRY_ATTEMPT_NO));
+    json_put_name(out, "kind");
+    json_put_cstring(out, kind != NULL ? kind : "unknown");
+    put_text(out, "actor", ledger, row, ENTRY_ACTOR);
+    put_text(out, "reason", ledger, row, ENTRY_REASON);
+    put_text(out, "trace_id", ledger, row, ENTRY_TRACE_ID);
+    json_put_name(out, "detail");
+    buf_put_span(out, pg_get_bytes(ledger, row, ENTRY_DETAIL));
+    buf_put_char(out, '}');
+}
+
+static void print_json(const struct story *story)
+{
+    const PGresult *action = story->action;
     struct buf out;
     buf_init(&out, MAX_STORY_BYTES);
     buf_put_char(&out, '{');
     json_put_name(&out, "id");
-    json_put_cstring(&out, id);
-    if (!pg_is_null(result, 0, COL_SOURCE)) {
-        json_put_name(&out, "accepted_at");
-        json_put_time(&out, pg_get_time(result, 0, COL_ACCEPTED_AT));
-        json_put_name(&out, "source");
-        json_put_string(&out, pg_get_bytes(result, 0, COL_SOURCE));
-        json_put_name(&out, "request");
-        buf_put_span(&out, pg_get_bytes(result, 0, COL_REQUEST));
-    }
-    if (pg_is_null(result, 0, COL_OUTCOME))
-        put_state(&out, result);
+    json_put_cstring(&out, story->id);
+    put_text(&out, "tenant", action, 0, STORY_TENANT);
+    if (!pg_is_null(action, 0, STORY_SOURCE))
+        put_request(&out, story);
+    if (pg_is_null(action, 0, STORY_OUTCOME))
+        put_state(&out, action);
     json_put_name(&out, "outcome");
-    if (pg_is_null(result, 0, COL_OUTCOME))
+    if (pg_is_null(action, 0, STORY_OUTCOME))
         buf_put_str(&out, "null");
     else
-        buf_put_span(&out, pg_get_bytes(result, 0, COL_OUTCOME));
+        buf_put_span(&out, pg_get_bytes(action, 0, STORY_OUTCOME));
+    put_resolution(&out, action);
     json_put_name(&out, "ledger");
     buf_put_char(&out, '[');
-    for (int row = 0; row < pg_rows(ledger); row++) {
-        buf_put_str(&out, row > 0 ? ",{" : "{");
-        json_put_name(&out, "at");
-        json_put_time(&out, pg_get_time(ledger, row, 0));
-        json_put_name(&out, "attempt_no");
-        buf_put_int(&out, pg_get_int(ledger, row, 1));
-        json_put_name(&out, "kind");
-        json_put_cstring(&out, ledger_kind_text(pg_get_int(ledger, row, 2)));
-        json_put_name(&out, "detail");
-        buf_put_span(&out, pg_get_bytes(ledger, row, 3));
-        buf_put_char(&out, '}');
+    for (int row = 0; row < pg_rows(story->ledger); row++) {
+        buf_put_str(&out, row > 0 ? "," : "");
+        story_put_entry(&out, story->ledger, row);
     }
     buf_put_str(&out, "]}");
     puts(buf_str(&out));
     buf_fini(&out);
-}
-
-/* -- for people --------------------------------------------------------------------- */
-
-/* Control characters in other people's text must not reach a terminal. */
-static void print_text(const char *label, struct span text)
-{
-    printf("%-10s ", label);
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        putchar(c < 0x20 || c == 0x7f ? '?' : c);
-    }
-    putchar('\n');
-}
-
-static void print_time(const char *label, int64_t wall_us)
-{
-    char text[TIME_TEXT_SIZE];
-    time_format_rfc3339(wall_us, text);
-    printf("%-10s %s\n", label, text);
-}
-
-static void print_where(const PGresult *result)
-{
-    if (!pg_is_null(result, 0, COL_OUTCOME)) {
-        print_text("outcome", pg_get_bytes(result, 0, COL_OUTCOME));
-        return;
-    }
-    print_text("state", span_of(state_text(result)));
-    if (pg_is_null(result, 0, COL_WAIT_REASON))
-        return;
-    print_text("reason", span_of(wait_reason_name((enum wait_reason)pg_get_int(
-                             result, 0, COL_WAIT_REASON))));
-    print_time("due", pg_get_time(result, 0, COL_WAIT_DUE));
-    if (!pg_is_null(result, 0, COL_WAIT_ERROR))
-        print_text("error", pg_get_bytes(result, 0, COL_WAIT_ERROR));
-}
-
-static void print_story(
-    const char *id, const PGresult *result, const PGresult *ledger)
-{
-    print_text("id", span_of(id));
-    print_text("tenant", pg_get_bytes(result, 0, COL_TENANT));
-    if (!pg_is_null(result, 0, COL_SOURCE)) {
-        print_text("connector", pg_get_bytes(result, 0, COL_CONNECTOR));
-        print_text("action", pg_get_bytes(result, 0, COL_ACTION));
-        print_time("accepted", pg_get_time(result, 0, COL_ACCEPTED_AT));
-        print_text("source", pg_get_bytes(result, 0, COL_SOURCE));
-        print_text("request", pg_get_bytes(result, 0, COL_REQUEST));
-    }
-    for (int row = 0; row < pg_rows(ledger); row++) {
-        char at[TIME_TEXT_SIZE];
-        char label[64];
-        time_format_rfc3339(pg_get_time(ledger, row, 0), at);
-        snprintf(label, sizeof label, "%s %lld at %s",
-            ledger_kind_text(pg_get_int(ledger, row, 2)),
-            (long long)pg_get_int(ledger, row, 1), at);
-        print_text(label, pg_get_bytes(ledger, row, 3));
-    }
-    print_where(result);
 }
 
 /* -- the command ------------------------------------------------------------------------ */
@@ -177,26 +165,32 @@ static void print_story(
 static int show(struct ctl *ctl, const uint8_t id[UUID_SIZE])
 {
     int code = CTL_DONE;
-    char text[UUID_TEXT_SIZE];
-    PGresult *ledger = NULL;
+    struct story story = {.action = NULL};
     PGconn *conn = ctl_connect(ctl, &code);
     if (conn == NULL)
         return code;
     struct pg_params params;
     pg_params_init(&params);
     pg_param_uuid(&params, id);
-    uuid_format(id, text);
-    PGresult *result = ctl_query(conn, SQL_CTL_ACTION_GET, &params, &code);
-    if (result != NULL && pg_rows(result) == 0)
-        code = ctl_fail(CTL_NOT_FOUND, "no action %s", text);
-    else if (result != NULL)
-        ledger = ctl_query(conn, SQL_CTL_ACTION_LEDGER, &params, &code);
-    if (ledger != NULL && ctl->is_json)
-        print_json(text, result, ledger);
-    else if (ledger != NULL)
-        print_story(text, result, ledger);
-    PQclear(ledger);
-    PQclear(result);
+    uuid_format(id, story.id);
+    story.action = ctl_query(conn, SQL_CTL_ACTION_GET, &params, &code);
+    if (story.action != NULL && pg_rows(story.action) == 0)
+        code = ctl_fail(CTL_NOT_FOUND, "no action %s", story.id);
+    else if (story.action != NULL)
+        story.ledger = ctl_query(conn, SQL_CTL_ACTION_LEDGER, &params, &code);
+    if (story.ledger != NULL) {
+        shown_call_init(&story.call,
+            story_bytes(story.action, 0, STORY_MANIFEST),
+            story_bytes(story.action, 0, STORY_REQUEST),
+            story_bytes(story.action, 0, STORY_TENANT), id);
+        if (ctl->is_json)
+            print_json(&story);
+        else
+            story_print(ctl, &story);
+        shown_call_fini(&story.call);
+    }
+    PQclear(story.ledger);
+    PQclear(story.action);
     pg_params_fini(&params);
     PQfinish(conn);
     return code;
@@ -236,6 +230,7 @@ const struct command COMMAND_GET = {
     .arguments = "[ID]",
     .summary = "Tell what happened to an action",
     .details =
-        "By id, or by what the id is made of: tenant, connector and key.",
+        "By id, or by what the id is made of: tenant, connector and key. "
+        "Headers that may\nhold a secret are shown as ***.",
     .run = run,
 };

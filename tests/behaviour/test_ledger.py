@@ -23,7 +23,10 @@ PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 def house(fleets, double):
     made = fleets(settings={"worker": {
         "egress.private_allow": double.address}})
-    add_connector(made, "shop", {"natural": flow.action(),
+    shown = flow.action()
+    shown["request"]["headers"] = {"X-Api-Key": "not-for-you",
+                                   "Accept": "text/plain"}
+    add_connector(made, "shop", {"natural": flow.action(), "shown": shown,
                                   "unsafe": flow.action("unsafe")},
                   double.url)
     return made
@@ -109,6 +112,29 @@ def test_a_wait_without_a_call_and_a_cancel_name_reason_and_actor(
     cancel = entries(house, tenant)[-1]
     assert (cancel["kind"], cancel["reason"]) == (8, "CANCELLED")
     assert cancel["actor"].startswith("operator:")
+
+
+# -- the story of one action ---------------------------------------------------------
+
+
+def test_get_tells_calls_waits_acts_and_answers_and_masks_headers(
+        house, double, tenant):
+    double.script(f"/{tenant}/story", {
+        "status": 503, "headers": [["Retry-After", "1"]]}, {"body": "fine"})
+    house.publish(flow.request(tenant, "shop", "shown", "story"))
+    ended = flow.wait_ended(house, tenant, 1)["story"]
+    names = ("--tenant", tenant, "--connector", "shop", "--key", "story")
+    told = json.loads(house.ctl("get", *names, "--json").stdout)
+    assert told["id"] == ended["id"] and told["outcome"]["attempts"] == 2
+    assert told["call"]["url"] == f"{double.url}/{tenant}/story"
+    headers = dict(map(tuple, told["call"]["headers"]))
+    assert (headers["X-Api-Key"], headers["Accept"]) == ("***", "text/plain")
+    (attempt,) = told["ledger"]
+    assert (attempt["kind"], attempt["reason"]) == ("attempt", "HTTP_STATUS")
+    people = house.ctl("get", *names).stdout
+    assert "not-for-you" not in people and "X-Api-Key: ***" in people
+    assert "took " in people and "the provider answered 503" in people
+    assert "again after" in people and '"result":"fine"' in people
 
 
 # -- a person's later word ----------------------------------------------------------
