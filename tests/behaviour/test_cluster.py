@@ -105,6 +105,13 @@ def test_postgres_is_durable(env):
             assert db.execute(f"SHOW {name}").fetchone() == ("on",)
 
 
+def test_postgres_keeps_no_file_elsewhere(standing):
+    """One that is killed could not remove it."""
+    pid = process.read_pid(standing / "postgres.pid")
+    mapped = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    assert str(standing) in mapped and "/dev/shm/" not in mapped
+
+
 def test_status_tells_by_exit_code(standing, work_dir):
     assert json.loads(run("status", "--dir", standing, "--json").stdout)["up"]
     run("status", "--dir", work_dir / "none", code=4)

@@ -77,7 +77,8 @@ class DemoFleet:
     def down(self):
         """Ends all; a second Ctrl-C does not break it off."""
         before = {sig: signal.signal(sig, signal.SIG_IGN) for sig in
-                  (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+                  (signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
+                   signal.SIGQUIT)}
         try:
             if (self.dir / "cluster.json").exists():
                 self._dev_down()

@@ -90,10 +90,10 @@ def line(name, verdict, seconds):
 
 
 def exit_on_signals():
-    """SIGTERM and SIGHUP unwind like Ctrl-C, so that children are ended."""
+    """These unwind like Ctrl-C, so that children are ended."""
     def unwind(*_):
         raise KeyboardInterrupt
-    for sig in (signal.SIGTERM, signal.SIGHUP):
+    for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(sig, unwind)
 
 

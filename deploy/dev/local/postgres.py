@@ -28,6 +28,7 @@ synchronous_commit = on
 full_page_writes = on
 data_sync_retry = off
 shared_buffers = '128MB'
+dynamic_shared_memory_type = 'mmap'
 max_wal_size = '4GB'
 min_wal_size = '80MB'
 password_encryption = 'scram-sha-256'
