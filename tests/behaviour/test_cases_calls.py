@@ -5,6 +5,7 @@ answers, NUL. All are published at once, then judged by name."""
 import base64
 import gzip
 import json
+import pathlib
 
 import pytest
 
@@ -15,7 +16,8 @@ TENANT = "calls"
 MIB = 1 << 20
 PAYLOAD = b'{"a": 1}'
 REDIRECTS = (301, 302, 303, 307, 308)
-BOMB = gzip.compress(b"\0" * (64 * MIB), 9)
+# A file of many members inflates to the sum of them: 1 GiB.
+BOMB = gzip.compress(b"\0" * (8 * MIB), 9) * 128
 NUL_PAYLOAD = '{"s": "a\\u0000b"}'
 
 
@@ -80,7 +82,6 @@ NOTES = {
 }
 
 
-
 @pytest.fixture(scope="module")
 def house(fleets, double):
     made = fleets(producers=0, settings={"worker": {
@@ -106,9 +107,36 @@ def action_of(name):
     return "unsafe" if name.startswith("odd") else "post"
 
 
+def peak_memory(house):
+    """Bytes that the one runner of this file has had at most."""
+    (keeper,) = house["worker-0"].children()
+    (runner,) = pathlib.Path(f"/proc/{keeper}/task/{keeper}/children"
+                             ).read_text().split()
+    (line,) = [line for line in pathlib.Path(
+        f"/proc/{runner}/status").read_text().splitlines()
+        if line.startswith("VmHWM:")]
+    return int(line.split()[1]) << 10
+
+
 @pytest.fixture(scope="module")
-def ended(house, double):
+def growth(house, ended, warm):
+    """By how many bytes all of them made the runner grow."""
+    del ended
+    return peak_memory(house) - warm
+
+
+@pytest.fixture(scope="module")
+def warm(house):
+    """Bytes that a runner has once it has made a call."""
+    flow.publish(house, [flow.request(TENANT, "odd", "post", "warm-up")])
+    flow.wait_ended(house, TENANT, 1)
+    return peak_memory(house)
+
+
+@pytest.fixture(scope="module")
+def ended(house, double, warm):
     """{name: outcome} of all."""
+    del warm
     double.scripts([{"path": f"/{TENANT}/{name}", "steps": [step]}
                     for name, step in STEPS.items()])
     payloads = {name: {"note": value} for name, (value, _) in NOTES.items()}
@@ -117,7 +145,7 @@ def ended(house, double):
                "payload": payloads.get(name, {"a": 1})}
               for name in (*STEPS, *NOTES)]
     flow.publish(house, wanted)
-    return flow.wait_ended(house, TENANT, len(wanted), 90)
+    return flow.wait_ended(house, TENANT, len(wanted) + 1, 90)
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +209,10 @@ def test_out_07_nothing_is_inflated(ended, seen, name):
     assert base64.b64decode(out["result"]["base64"]) == sent
     (request,) = seen[name]
     assert not fields(request, "accept-encoding")
+
+
+def test_out_07_the_runner_does_not_grow(growth):
+    assert growth < 16 * MIB
 
 
 # -- interim answers, bodies that must not be there ------------------------------------------
