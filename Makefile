@@ -173,8 +173,8 @@ fuzz: install-tools ## fuzz every parser (FUZZ="--seconds 60")
 test: install-tools ## everything that CI runs
 	@tests/run-all
 
-cases: install-tools ## the numbered black-box cases
-	@tests/run-all --cases
+cases: install-tools ## the numbered black-box cases (CASES="--whole")
+	@tests/run-all --cases $(CASES)
 
 fault: install-tools programs $(CRASHLIB) ## die at every call (FAULT="--quick")
 	@tests/fault/crash $(FAULT)

@@ -26,11 +26,12 @@ sys.path.insert(0, str(ROOT / "deploy" / "dev"))
 # pylint: disable=wrong-import-position
 from lib.double import Double  # noqa: E402
 from lib.fleet import Fleet  # noqa: E402
+from lib.sizes import size  # noqa: E402
 from lib.sweep import sweep  # noqa: E402
 from local.cluster import Cluster, new_space_name  # noqa: E402
 
 # A hung test fails by itself, with its name, before the whole run is stopped.
-TEST_SECONDS = 240
+TEST_SECONDS = size(240, 1200)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from lib import invariants
 from lib.api import Api, new_key
 from lib.load import Load, make_house
+from lib.sizes import size
 from lib.wait import wait_for
 
 PARTITIONS = 12
@@ -59,9 +60,9 @@ def test_kfk_10_two_schema_versions(house, double, tenant):
 
 
 def stream(load, stop):
-    """Publishes until told to stop."""
-    while not stop.wait(0.05):
-        load.publish(PARTITIONS * 2)
+    """Publishes until told to stop: some 200, or 1,000 a second."""
+    while not stop.wait(size(0.05, 0.1)):
+        load.publish(PARTITIONS * size(2, 8))
 
 
 @pytest.mark.case("KFK-03")
@@ -74,9 +75,9 @@ def test_kfk_03_rebalance_in_the_middle(house, double):
     thread.start()
     dice = random.Random(3)
     try:
-        for number in range(5):
+        for number in range(size(5, 24)):
             worker = house[f"worker-{dice.randrange(3)}"]
-            stop.wait(dice.uniform(0.5, 2))
+            stop.wait(size(dice.uniform(0.5, 2), 5))
             if number % 2:
                 assert worker.terminate(60) == 0
                 worker.start()
@@ -87,8 +88,8 @@ def test_kfk_03_rebalance_in_the_middle(house, double):
     finally:
         stop.set()
         thread.join()
-    assert len(load.requests) > 500
-    invariants.check(load, unknown=True, deadline=150)
+    assert len(load.requests) > size(500, 20000)
+    invariants.check(load, unknown=True, deadline=size(150, 600))
 
 
 def members(house):

@@ -5,13 +5,17 @@ On a cluster of its own. Nothing of ours is restarted: the programs come back
 by themselves."""
 
 import contextlib
+import os
 import pathlib
+import subprocess
+import time
 
 import pytest
 
 from lib import invariants, rows
 from lib.api import Api, add_connector, check_problem, echo_action, new_key
 from lib.load import Load, make_house
+from lib.sizes import size
 from lib.wait import stays_true, wait_for
 
 COUNT = 120
@@ -134,7 +138,8 @@ def test_kfk_08_broker_away(house, load, tenant):
     wait_for(lambda: count(house, "action", load) == COUNT, "all are claimed")
     assert api.post({**body, "idempotency_key": "before"}).status_code == 202
     with kafka_away(house, True):
-        for number in range(5):
+        for number in range(size(5, 60)):
+            time.sleep(size(0, 1))
             answer = api.post({**body, "idempotency_key": f"away-{number}"})
             check_problem(answer, 503, "UNAVAILABLE")
             assert int(answer.headers["retry-after"]) >= 1
@@ -176,6 +181,8 @@ def test_pgo_11_read_only(house, load, tenant):
         check_problem(answer, 503, "UNAVAILABLE")
         wait_restarted(house, said)
         claimed = count(house, "action", load)
+        assert load.called() <= claimed, "a call without a row before it"
+        time.sleep(size(0, 30))
         assert load.called() <= claimed, "a call without a row before it"
     finally:
         read_only(house, "off")
@@ -251,3 +258,52 @@ def test_begun_is_not_believed_before_a_standby_has_it(house, double):
         wait_for_standby(house, "")
         house.sql("drop trigger hold_begun on live; drop function hold_begun")
     invariants.check(load, unknown=True)
+
+
+MOVED = ("live", "waiting", "reservation", "outcome_p0", "action_w1")
+
+
+@pytest.fixture
+def small_disk(house, work_dir):
+    """The folder of a file system of 4 MiB that the hot tables lie on."""
+    folder = work_dir / f"small-{house.space}"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]
+    if subprocess.run(mount, check=False).returncode != 0:
+        pytest.skip("this machine lets nobody mount a file system")
+    data = os.stat(house.cluster.postgres.data)
+    os.chown(folder, data.st_uid, data.st_gid)
+    house.sql(f"create tablespace small location '{folder}'")
+    move(house, "small")
+    yield folder
+    move(house, "pg_default")
+    house.sql("drop tablespace small")
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def move(house, where):
+    for table in MOVED:
+        house.sql(f"alter table {table} set tablespace {where}")
+
+
+@pytest.mark.case("PGO-11")
+def test_pgo_11_disk_full(house, small_disk, load):
+    """What cannot be recorded is not called, and goes on once there is room."""
+    filler = small_disk / "filler"
+    with contextlib.suppress(OSError), open(filler, "wb", 0) as file:
+        while True:
+            file.write(bytes(4096))
+    log = house.cluster.postgres.log
+    before = log.read_text(errors="replace").count("No space left on device")
+    try:
+        def is_full():
+            load.publish(COUNT)
+            text = log.read_text(errors="replace")
+            return text.count("No space left on device") > before + 3
+
+        wait_for(is_full, "statements without room", every=0.5)
+        claimed = count(house, "action", load)
+        assert load.called() <= claimed, "a call without a row before it"
+    finally:
+        filler.unlink()
+    invariants.check(load, unknown=True, deadline=200)
