@@ -19,7 +19,7 @@ enum {
     AGAIN_MS = 5,
     TRIES = 3 /* of a take that came a little early */
 };
-/* Looks come five times a second; what is due before the next one gets a timer
+/* Looks come six times a second; what is due before the next one gets a timer
  * of its own. */
 #define HORIZON_US (400 * US_PER_MS)
 

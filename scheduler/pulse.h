@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pulse: one look at the database every 200 ms, in one statement: what is due
+ * pulse: one look at the database every 170 ms, in one statement: what is due
  * next, what no worker has taken, and which workers live. On a connection of
  * its own, so that no long statement makes it miss a beat; the session is the
  * one whose sightings of presence locks count.

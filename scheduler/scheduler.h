@@ -2,7 +2,7 @@
 /*
  * scheduler: what the parts of the program share. All of it belongs to the
  * loop's thread. The relay stands alone (relay.h); the rest looks at the
- * database five times a second (pulse) and moves rows (due, sweep, ending).
+ * database six times a second (pulse) and moves rows (due, sweep, ending).
  */
 #ifndef SCHEDULER_H
 #define SCHEDULER_H

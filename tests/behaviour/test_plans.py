@@ -45,7 +45,7 @@ HOT = {
         "action_pkey live_pkey outcome_id reservation_pkey waiting_pkey",
 }
 # `live` holds what is in flight alone and has no index but its key: these look
-# at all of it, seldom or five times a second for the whole fleet.
+# at all of it, seldom or six times a second for the whole fleet.
 WALKS_LIVE = ("owned", "untaken", "orphans", "pulse_look")
 ROWS = 20000
 # Indexes of partitions, and the index of the whole table that each is part of.
