@@ -16,7 +16,8 @@ struct upkeep {
     struct pg_params params;
     bool is_busy;
     struct metric *partitions;
-    struct metric *dropped;
+    struct metric *dropped; /* of the ledger */
+    struct metric *hooks_dropped;
     struct metric *purged;
     struct metric *xmin_lag;
     struct metric *failed;
@@ -70,6 +71,18 @@ static void purge(struct upkeep *upkeep)
         &upkeep->params, on_purged, upkeep);
 }
 
+static void on_webhooks_dropped(void *arg, const struct pg_outcome *outcome)
+{
+    struct upkeep *upkeep = arg;
+    if (outcome->end != PG_DONE) {
+        complain(upkeep, outcome->err, "webhooks");
+    } else {
+        metric_add(upkeep->hooks_dropped, NULL,
+            (double)pg_get_int(outcome->results[0], 0, 0));
+    }
+    purge(upkeep);
+}
+
 static void on_dropped(void *arg, const struct pg_outcome *outcome)
 {
     struct upkeep *upkeep = arg;
@@ -80,7 +93,8 @@ static void on_dropped(void *arg, const struct pg_outcome *outcome)
             "a month of the ledger is over its retention");
         metric_add(upkeep->dropped, NULL, 1.0);
     }
-    purge(upkeep);
+    pg_run(upkeep->scheduler->work, SQL_WORK_DROP_WEBHOOKS, NULL,
+        on_webhooks_dropped, upkeep);
 }
 
 static void on_partitions(void *arg, const struct pg_outcome *outcome)
@@ -117,6 +131,9 @@ struct upkeep *upkeep_open(struct scheduler *scheduler)
         "Partitions made ahead of need.", NULL);
     upkeep->dropped = metric_counter("actionist_ledger_dropped_total",
         "Months of the ledger that were dropped.", NULL);
+    upkeep->hooks_dropped =
+        metric_counter("actionist_webhook_partitions_dropped_total",
+            "Partitions of webhooks whose retention is over.", NULL);
     upkeep->purged = metric_counter("actionist_reservations_purged_total",
         "Reservations older than 48 h that were deleted.", NULL);
     upkeep->xmin_lag = metric_gauge("actionist_xmin_lag_transactions",

@@ -51,7 +51,8 @@ static struct text_template *load_template(const struct load *load,
     struct arena *arena = &load->manifest->arena;
     if (value.type == JSON_NUMBER || value.type == JSON_TRUE ||
         value.type == JSON_FALSE) {
-        return template_load(arena, value.raw, path, load->fault);
+        return template_load(
+            arena, value.raw, TEMPLATE_OF_ACTION, path, load->fault);
     }
     if (value.type != JSON_STRING) {
         (void)load_refuse(load, path,
@@ -65,7 +66,8 @@ static struct text_template *load_template(const struct load *load,
     if (text.is_overflowed) {
         (void)load_refuse(load, path, "is too long"); /* fills fault */
     } else {
-        template = template_load(arena, buf_span(&text), path, load->fault);
+        template = template_load(
+            arena, buf_span(&text), TEMPLATE_OF_ACTION, path, load->fault);
     }
     buf_fini(&text);
     return template;
@@ -265,8 +267,8 @@ static int load_json(const struct load *load, void *target,
     if (claim_body(load, request, BODY_JSON, path) != 0) {
         return -1;
     }
-    request->json =
-        json_template_load(&load->manifest->arena, value, path, load->fault);
+    request->json = json_template_load(
+        &load->manifest->arena, value, TEMPLATE_OF_ACTION, path, load->fault);
     return request->json == NULL ? -1 : 0;
 }
 

@@ -84,6 +84,8 @@ struct signature_scheme {
     const char *id_header; /* the sender's id of the delivery; or NULL */
     const char *id_pointer; /* the same inside the body; or NULL */
     bool is_id_signed;
+    const char *type_header;  /* what happened, for filters; or NULL */
+    const char *type_pointer; /* the same inside the body; or NULL */
     enum signature_parameter parameter;
     enum signature_challenge challenge;
 };

@@ -4,42 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "schema/form.h"
 #include "schema/signature_internal.h"
 
 /* -- forms ----------------------------------------------------------------- */
-
-struct field {
-    struct span name; /* decoded */
-    struct span value;
-};
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Decodes in place of its own bytes: the result is never longer. What is no
- * escape stays as it is. */
-static struct span decode(char *text, size_t len)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i] == '+' ? ' ' : text[i];
-        if (c == '%' && len - i > 2 && hex_value(text[i + 1]) >= 0 &&
-            hex_value(text[i + 2]) >= 0) {
-            c = (char)(hex_value(text[i + 1]) * 16 + hex_value(text[i + 2]));
-            i += 2;
-        }
-        text[used++] = c;
-    }
-    return (struct span){text, used};
-}
 
 static int compare_spans(struct span a, struct span b)
 {
@@ -53,45 +21,20 @@ static int compare_spans(struct span a, struct span b)
 
 static int compare_fields(const void *a, const void *b)
 {
-    const struct field *left = a;
-    const struct field *right = b;
+    const struct form_field *left = a;
+    const struct form_field *right = b;
     const int order = compare_spans(left->name, right->name);
     return order != 0 ? order : compare_spans(left->value, right->value);
-}
-
-/* False: more than SIGNATURE_MAX_FORM. Changes the text. */
-static bool split_form(
-    char *text, size_t len, struct field *fields, size_t *count)
-{
-    *count = 0;
-    while (len > 0) {
-        char *end = memchr(text, '&', len);
-        const size_t part = end == NULL ? len : (size_t)(end - text);
-        if (part > 0) {
-            if (*count == SIGNATURE_MAX_FORM) {
-                return false;
-            }
-            char *equals = memchr(text, '=', part);
-            const size_t name = equals == NULL ? part : (size_t)(equals - text);
-            struct field *field = &fields[(*count)++];
-            field->name = decode(text, name);
-            if (equals != NULL) {
-                field->value = decode(equals + 1, part - name - 1);
-            }
-        }
-        text += end == NULL ? part : part + 1;
-        len -= end == NULL ? part : part + 1;
-    }
-    return true;
 }
 
 /* Names in order, each with its value; what occurs twice counts once. */
 static bool put_form(struct span body, struct buf *out)
 {
     char *text = span_dup(body);
-    struct field *fields = mem_zalloc(SIGNATURE_MAX_FORM, sizeof(*fields));
+    struct form_field *fields = mem_zalloc(SIGNATURE_MAX_FORM, sizeof(*fields));
     size_t count = 0;
-    const bool is_form = split_form(text, body.len, fields, &count);
+    const bool is_form =
+        form_split(text, body.len, fields, SIGNATURE_MAX_FORM, &count);
     qsort(fields, count, sizeof(*fields), compare_fields);
     for (size_t i = 0; is_form && i < count; i++) {
         if (i == 0 || compare_fields(&fields[i - 1], &fields[i]) != 0) {

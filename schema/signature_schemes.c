@@ -17,6 +17,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .tolerance_s = 300,
         .id_header = "webhook-id",
         .is_id_signed = true,
+        .type_pointer = "/type",
     },
     {
         .name = "standard-webhooks-ed25519",
@@ -32,6 +33,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .tolerance_s = 300,
         .id_header = "webhook-id",
         .is_id_signed = true,
+        .type_pointer = "/type",
     },
     {
         .name = "svix",
@@ -47,6 +49,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .tolerance_s = 300,
         .id_header = "svix-id",
         .is_id_signed = true,
+        .type_pointer = "/type",
     },
     {
         .name = "stripe",
@@ -63,6 +66,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .tolerance_s = 300,
         .id_pointer = "/id",
         .is_id_signed = true,
+        .type_pointer = "/type",
     },
     {
         .name = "github",
@@ -73,6 +77,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .encoding = SIGNATURE_HEX,
         .message = "{body}",
         .id_header = "X-GitHub-Delivery",
+        .type_header = "X-GitHub-Event",
     },
     {
         .name = "meta",
@@ -82,6 +87,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .prefix = "sha256=",
         .encoding = SIGNATURE_HEX,
         .message = "{body}",
+        .type_pointer = "/object",
         .challenge = SIGNATURE_CHALLENGE_META,
     },
     {
@@ -97,6 +103,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .tolerance_s = 300,
         .id_pointer = "/event_id",
         .is_id_signed = true,
+        .type_pointer = "/event/type",
         .challenge = SIGNATURE_CHALLENGE_SLACK,
     },
     {
@@ -108,6 +115,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .encoding = SIGNATURE_BASE64,
         .message = "{body}",
         .id_header = "X-Shopify-Webhook-Id",
+        .type_header = "X-Shopify-Topic",
     },
     {
         .name = "shopify-events",
@@ -118,6 +126,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .encoding = SIGNATURE_BASE64,
         .message = "{body}",
         .id_header = "Shopify-Webhook-Id",
+        .type_header = "Shopify-Topic",
     },
     {
         .name = "twilio",
@@ -139,6 +148,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .message = "{url}{body}",
         .id_pointer = "/event_id",
         .is_id_signed = true,
+        .type_pointer = "/type",
         .parameter = SIGNATURE_PARAMETER_URL,
     },
     {
@@ -154,6 +164,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .tolerance_s = 300,
         .id_header = "PAYPAL-TRANSMISSION-ID",
         .is_id_signed = true,
+        .type_pointer = "/event_type",
         .parameter = SIGNATURE_PARAMETER_WEBHOOK_ID,
     },
     {
@@ -167,6 +178,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .time = SIGNATURE_TIME_S,
         .time_at = "X-Twilio-Email-Event-Webhook-Timestamp",
         .tolerance_s = 300,
+        .type_pointer = "/0/event",
     },
     {
         .name = "zendesk",
@@ -179,6 +191,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .time = SIGNATURE_TIME_RFC3339,
         .time_at = "X-Zendesk-Webhook-Signature-Timestamp",
         .tolerance_s = 300,
+        .type_pointer = "/type",
     },
     {
         .name = "linear",
@@ -192,6 +205,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .time_at = "/webhookTimestamp",
         .tolerance_s = 60,
         .id_header = "Linear-Delivery",
+        .type_header = "Linear-Event",
     },
     {
         .name = "discord",
@@ -206,6 +220,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .tolerance_s = 300,
         .id_pointer = "/id",
         .is_id_signed = true,
+        .type_pointer = "/event/type",
         .challenge = SIGNATURE_CHALLENGE_DISCORD,
     },
     {
@@ -219,6 +234,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .time = SIGNATURE_TIME_S,
         .time_at = "x-zm-request-timestamp",
         .tolerance_s = 300,
+        .type_pointer = "/event",
         .challenge = SIGNATURE_CHALLENGE_ZOOM,
     },
     {
@@ -236,6 +252,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .tolerance_s = 300,
         .id_pointer = "/event_id",
         .is_id_signed = true,
+        .type_pointer = "/event_type",
     },
     {
         .name = "twitch",
@@ -250,6 +267,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .tolerance_s = 600,
         .id_header = "Twitch-Eventsub-Message-Id",
         .is_id_signed = true,
+        .type_header = "Twitch-Eventsub-Subscription-Type",
         .challenge = SIGNATURE_CHALLENGE_TWITCH,
     },
     {
@@ -263,6 +281,7 @@ const struct signature_scheme SIGNATURE_SCHEMES[] = {
         .time = SIGNATURE_TIME_MS,
         .time_at = "X-HubSpot-Request-Timestamp",
         .tolerance_s = 300,
+        .type_pointer = "/0/subscriptionType",
         .parameter = SIGNATURE_PARAMETER_URL,
     },
 };

@@ -158,22 +158,23 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         " and ($3::text is null or a.action = $3)",
         3, {PG_TEXT, PG_TEXT, PG_TEXT}},
     /* tenant, source, scheme, parameter, secret, verify token or null,
-     * keeps_rejected, max_body_bytes, rate_per_s, answer_ms. No row: there is
-     * one of that name. */
+     * keeps_rejected, max_body_bytes, rate_per_s, answer_ms, mapping or null. No
+     * row: there is one of that name. */
     [SQL_CTL_HOOK_ADD] = {"hook_add",
         "insert into webhook_source (tenant, source, scheme, parameter,"
         " secret, verify_token, keeps_rejected, max_body_bytes, rate_per_s,"
-        " answer_ms) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+        " answer_ms, mapping)"
+        " values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
         " on conflict do nothing returning 1",
-        10,
+        11,
         {PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT, PG_BYTEA, PG_BYTEA, PG_BOOL,
-            PG_INT4, PG_INT4, PG_INT4}},
+            PG_INT4, PG_INT4, PG_INT4, PG_BYTEA}},
     /* tenant or null, source or null */
     [SQL_CTL_HOOK_LIST] = {"hook_list",
         "select tenant, source, scheme, parameter, is_disabled, secret_no,"
         " old_until, substring(secret for 33), verify_token is not null,"
-        " keeps_rejected, max_body_bytes, rate_per_s, answer_ms, changed_at"
-        " from webhook_source where ($1::text is null or tenant = $1)"
+        " keeps_rejected, max_body_bytes, rate_per_s, answer_ms, changed_at,"
+        " mapping from webhook_source where ($1::text is null or tenant = $1)"
         " and ($2::text is null or source = $2) order by tenant, source",
         2, {PG_TEXT, PG_TEXT}},
     /* tenant, source, secret, seconds that the one before stays valid */
@@ -190,4 +191,9 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         "update webhook_source set is_disabled = $3, version = version + 1,"
         " changed_at = fleet_now() where tenant = $1 and source = $2",
         3, {PG_TEXT, PG_TEXT, PG_BOOL}},
+    /* tenant, source, mapping or null */
+    [SQL_CTL_HOOK_MAP] = {"hook_map",
+        "update webhook_source set mapping = $3, version = version + 1,"
+        " changed_at = fleet_now() where tenant = $1 and source = $2",
+        3, {PG_TEXT, PG_TEXT, PG_BYTEA}},
 };

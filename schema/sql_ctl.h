@@ -28,6 +28,7 @@ enum sql_ctl {
     SQL_CTL_HOOK_LIST, /* columns: enum ctl_hook_column */
     SQL_CTL_HOOK_ROTATE,
     SQL_CTL_HOOK_SWITCH,
+    SQL_CTL_HOOK_MAP,
     SQL_CTL_COUNT
 };
 
@@ -81,7 +82,8 @@ enum ctl_hook_column {
     CTL_HOOK_MAX_BODY,
     CTL_HOOK_RATE,
     CTL_HOOK_ANSWER_MS,
-    CTL_HOOK_CHANGED_AT
+    CTL_HOOK_CHANGED_AT,
+    CTL_HOOK_MAPPING /* null: none */
 };
 
 extern const struct pg_statement SQL_CTL[SQL_CTL_COUNT];

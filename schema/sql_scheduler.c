@@ -267,10 +267,12 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         6,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
             PG_TEXT_ARRAY, PG_BYTEA_ARRAY}},
-    [SQL_WORK_PARTITIONS] = {"partitions", "select ensure_partitions()", 0,
-        {0}},
+    [SQL_WORK_PARTITIONS] = {"partitions",
+        "select ensure_partitions() + ensure_webhook_partitions()", 0, {0}},
     [SQL_WORK_DROP_LEDGER] = {"drop_ledger", "select drop_ledger_month()", 0,
         {0}},
+    [SQL_WORK_DROP_WEBHOOKS] = {"drop_webhooks",
+        "select drop_webhook_partitions()", 0, {0}},
     /* rows at most */
     [SQL_WORK_PURGE_RESERVATIONS] = {"purge_reservations",
         "delete from reservation where id in (select id from reservation"

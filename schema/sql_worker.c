@@ -222,6 +222,46 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
      * flight. */
     [SQL_WORKER_OWNED] = {"owned",
         "select id, attempt_no from live where owner = $1", 1, {PG_UUID}},
+    /* receipts, partitions, offsets, ids, tenants, sources, sender ids or null,
+     * types or null, verdicts, reasons or null, schemes, secret numbers or null,
+     * decisions, errors or null, replay_of or null, methods, headers, bodies.
+     * A record that was read before meets its own row. */
+    [SQL_WORKER_DELIVERIES] = {"deliveries",
+        "insert into webhook (keep_days, at, kafka_partition, kafka_offset, id,"
+        "  tenant, source, sender_id, type, verdict, reason, scheme, secret_no,"
+        "  decision, error, replay_of, method, headers, body)"
+        " select k.keep_days, least(greatest(i.at, k.from_at),"
+        "   k.to_at - interval '1 microsecond'), i.partition, i.off, i.id,"
+        "  i.tenant, i.source, i.sender_id, i.type, i.verdict, i.reason,"
+        "  i.scheme, i.secret_no, i.decision, i.error, i.replay_of, i.method,"
+        "  i.headers, i.body"
+        " from unnest($1::timestamptz[], $2::int4[], $3::int8[], $4::uuid[],"
+        "  $5::text[], $6::text[], $7::text[], $8::text[], $9::int2[],"
+        "  $10::text[], $11::text[], $12::int4[], $13::int2[], $14::bytea[],"
+        "  $15::uuid[], $16::text[], $17::bytea[], $18::bytea[])"
+        "  as i (at, partition, off, id, tenant, source, sender_id, type,"
+        "   verdict, reason, scheme, secret_no, decision, error, replay_of,"
+        "   method, headers, body)"
+        " left join lateral (select keep_days from webhook_retention"
+        "  where tenant = i.tenant limit 1) r on true"
+        " cross join lateral (select * from webhook_keep"
+        "  where keep_days = any (array[r.keep_days, 30])"
+        "  order by keep_days = 30 limit 1) k"
+        " on conflict do nothing",
+        18,
+        {PG_TIMESTAMPTZ_ARRAY, PG_INT4_ARRAY, PG_INT8_ARRAY, PG_UUID_ARRAY,
+            PG_TEXT_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY,
+            PG_INT2_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY, PG_INT4_ARRAY,
+            PG_INT2_ARRAY, PG_BYTEA_ARRAY, PG_UUID_ARRAY, PG_TEXT_ARRAY,
+            PG_BYTEA_ARRAY, PG_BYTEA_ARRAY}},
+    /* Both change with each change of a source. */
+    [SQL_WORKER_MAPPING_COUNTS] = {"mapping_counts",
+        "select count(*), coalesce(sum(version), 0)::int8 from webhook_source",
+        0, {0}},
+    [SQL_WORKER_MAPPINGS] = {"mappings",
+        "select tenant, source, mapping from webhook_source"
+        " where mapping is not null order by tenant, source limit 10000",
+        0, {0}},
     /* digests known already */
     [SQL_WORKER_PAUSES] = {"pauses",
         "select number, coalesce(tenant, ''), coalesce(connector, ''),"

@@ -27,6 +27,9 @@ enum sql_worker {
     SQL_WORKER_NOTE_REPEATS,
     SQL_WORKER_HAND_BACK,
     SQL_WORKER_OWNED,
+    SQL_WORKER_DELIVERIES,
+    SQL_WORKER_MAPPING_COUNTS,
+    SQL_WORKER_MAPPINGS,
     SQL_WORKER_CONNECTORS,
     SQL_WORKER_PAUSES,
     SQL_WORKER_PAUSE_SEEN,
@@ -49,6 +52,10 @@ enum live_column {
     LIVE_MANIFEST,
     LIVE_REQUEST
 };
+
+/* Columns of SQL_WORKER_MAPPINGS. */
+enum mapping_column { MAPPING_TENANT, MAPPING_SOURCE, MAPPING_TEXT };
+#define SQL_WORKER_MAPPINGS_ROWS 10000
 
 /* Prepared on the presence connection. */
 enum sql_presence {

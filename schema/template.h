@@ -3,7 +3,9 @@
  * template: texts with {{placeholders}} that a record fills in (CONTRACTS,
  * "Templates"). A placeholder is `payload`, `payload.<name>...` (a name, or
  * an index of an array), `action.id`, `action.tenant` or `action.key`.
- * Everything loaded lives in the arena of its manifest.
+ * In the mapping of a webhook it is `body`, `body.<name>...`,
+ * `headers.<name>` or `webhook.<name>` (webhook_view.h).
+ * Everything loaded lives in the arena of its manifest or mapping.
  */
 #ifndef TEMPLATE_H
 #define TEMPLATE_H
@@ -14,14 +16,19 @@
 struct text_template;
 struct json_template;
 
+/* What placeholders may name. A template of a webhook is filled in by a record
+ * whose payload is the view. */
+enum template_scope { TEMPLATE_OF_ACTION, TEMPLATE_OF_WEBHOOK };
+
 /* text: decoded. NULL and a fault when a placeholder is not well-formed. */
 struct text_template *template_load(struct arena *arena, struct span text,
-    const struct path *path, struct fault *fault);
+    enum template_scope scope, const struct path *path, struct fault *fault);
 
 /* source: any JSON value; must live as long as the arena. A string that is
  * exactly one placeholder becomes the value itself. Member names are fixed. */
 struct json_template *json_template_load(struct arena *arena,
-    struct json_value source, const struct path *path, struct fault *fault);
+    struct json_value source, enum template_scope scope,
+    const struct path *path, struct fault *fault);
 
 /* The fixed texts of a template, for checks at load. */
 size_t template_piece_count(const struct text_template *template);

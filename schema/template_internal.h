@@ -8,6 +8,7 @@
 enum piece_kind {
     PIECE_FIXED,
     PIECE_PAYLOAD, /* text: JSON pointer into the payload */
+    PIECE_VIEW,    /* text: JSON pointer into the view of a webhook */
     PIECE_ID,
     PIECE_TENANT,
     PIECE_KEY

@@ -74,6 +74,23 @@ static bool load_pointer(
     return is_valid;
 }
 
+/* The names at the top of what a mapping sees (webhook_view.h). */
+static bool load_view(
+    struct arena *arena, struct span text, struct piece *piece)
+{
+    static const char *const tops[] = {"body", "headers", "webhook"};
+    for (size_t i = 0; i < ARRAY_LEN(tops); i++) {
+        const size_t len = strlen(tops[i]);
+        if (text.len >= len && memcmp(text.ptr, tops[i], len) == 0 &&
+            (text.len == len || text.ptr[len] == '.')) {
+            const bool is_valid = load_pointer(arena, text, piece);
+            piece->kind = PIECE_VIEW;
+            return is_valid;
+        }
+    }
+    return false;
+}
+
 static bool load_placeholder(
     struct arena *arena, struct span text, struct piece *piece)
 {
@@ -121,8 +138,23 @@ static void add_fixed(
     template->count++;
 }
 
+static bool load_piece(struct arena *arena, struct span text,
+    enum template_scope scope, struct piece *piece)
+{
+    return scope == TEMPLATE_OF_WEBHOOK ? load_view(arena, text, piece)
+                                        : load_placeholder(arena, text, piece);
+}
+
+static const char *const RULES[] = {
+    [TEMPLATE_OF_ACTION] =
+        "a placeholder must be {{payload}}, {{payload.name}}, "
+        "{{action.id}}, {{action.tenant}} or {{action.key}}",
+    [TEMPLATE_OF_WEBHOOK] = "a placeholder must be {{body}}, {{body.name}}, "
+                            "{{headers.name}} or {{webhook.name}}",
+};
+
 struct text_template *template_load(struct arena *arena, struct span text,
-    const struct path *path, struct fault *fault)
+    enum template_scope scope, const struct path *path, struct fault *fault)
 {
     struct text_template *template = arena_alloc(arena, 1, sizeof(*template));
     const size_t max = count_pieces(text);
@@ -139,10 +171,9 @@ struct text_template *template_load(struct arena *arena, struct span text,
         size_t close = 0;
         struct piece *piece = &template->pieces[template->count];
         if (!find_pair(text, "}}", &close) ||
-            !load_placeholder(arena, trim(cut(text, 0, close)), piece)) {
-            (void)path_fault(fault, CODE_INVALID_MEMBER, path,
-                "a placeholder must be {{payload}}, {{payload.name}}, "
-                "{{action.id}}, {{action.tenant}} or {{action.key}}");
+            !load_piece(arena, trim(cut(text, 0, close)), scope, piece)) {
+            (void)path_fault(
+                fault, CODE_INVALID_MEMBER, path, "%s", RULES[scope]);
             return NULL;
         }
         template->count++;
@@ -167,6 +198,7 @@ struct span template_fixed(const struct text_template *template, size_t index)
 
 struct json_loader {
     struct arena *arena;
+    enum template_scope scope;
     struct json_template *template;
     const struct path *path;
     struct fault *fault;
@@ -232,8 +264,8 @@ static int load_string(struct json_loader *loader, const char *from,
         loader->fixed_from = after;
         struct json_piece *piece =
             &loader->template->pieces[loader->template->count];
-        piece->string = template_load(
-            loader->arena, buf_span(&text), loader->path, loader->fault);
+        piece->string = template_load(loader->arena, buf_span(&text),
+            loader->scope, loader->path, loader->fault);
         loader->template->count++;
         result = piece->string == NULL ? -1 : 0;
     }
@@ -252,12 +284,14 @@ static size_t json_piece_limit(struct span raw)
 }
 
 struct json_template *json_template_load(struct arena *arena,
-    struct json_value source, const struct path *path, struct fault *fault)
+    struct json_value source, enum template_scope scope,
+    const struct path *path, struct fault *fault)
 {
     const char *at = source.raw.ptr;
     const char *end = at + source.raw.len;
     struct json_template *template = arena_alloc(arena, 1, sizeof(*template));
     struct json_loader loader = {.arena = arena,
+        .scope = scope,
         .template = template,
         .path = path,
         .fault = fault,

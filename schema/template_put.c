@@ -24,6 +24,11 @@ void percent_put(struct buf *out, struct span text)
     }
 }
 
+static bool is_of_payload(const struct piece *piece)
+{
+    return piece->kind == PIECE_PAYLOAD || piece->kind == PIECE_VIEW;
+}
+
 static int misfit(
     struct fault *fault, const struct piece *piece, const char *what)
 {
@@ -31,6 +36,8 @@ static int misfit(
     buf_init(&pointer, 4096);
     if (piece->kind == PIECE_PAYLOAD) {
         buf_put_str(&pointer, "/payload");
+    }
+    if (is_of_payload(piece)) {
         buf_put_span(&pointer, piece->text);
     } else if (piece->kind == PIECE_KEY) {
         buf_put_str(&pointer, "/idempotency_key");
@@ -74,6 +81,7 @@ static int put_own(const struct piece *piece, const struct record *record,
         break;
     case PIECE_FIXED:
     case PIECE_PAYLOAD:
+    case PIECE_VIEW:
         break;
     }
     return 0;
@@ -103,7 +111,7 @@ static int put_payload(const struct piece *piece, enum template_use use,
 static int put_value(const struct piece *piece, enum template_use use,
     const struct record *record, struct buf *out, struct fault *fault)
 {
-    if (piece->kind == PIECE_PAYLOAD) {
+    if (is_of_payload(piece)) {
         return put_payload(piece, use, record, out, fault);
     }
     return put_own(piece, record, out, fault);
@@ -173,7 +181,7 @@ static int put_json_string(const struct text_template *template,
     const struct record *record, struct buf *out, struct fault *fault)
 {
     const struct piece *first = &template->pieces[0];
-    if (template->count == 1 && first->kind == PIECE_PAYLOAD) {
+    if (template->count == 1 && is_of_payload(first)) {
         struct json_value value;
         if (find_value(first, record, &value, fault) != 0) {
             return -1;

@@ -8,12 +8,6 @@
 #define DOMAIN_MESSAGE SPAN_LIT("actionist id of webhook message 1")
 #define DOMAIN_CONFLICT SPAN_LIT("actionist id of webhook conflict 1")
 
-static const char *const VERDICTS[] = {
-    [WEBHOOK_VERIFIED] = "verified",
-    [WEBHOOK_CONFLICT] = "conflict",
-    [WEBHOOK_REJECTED] = "rejected",
-};
-
 static void id_of(const struct span *parts, size_t count, uint8_t id[UUID_SIZE])
 {
     uint8_t digest[SHA256_SIZE];
@@ -78,7 +72,7 @@ void webhook_put(struct buf *out, const struct webhook *webhook)
     put_text(out, "sender_id", webhook->sender_id);
     json_put_name(out, "received_at");
     json_put_time(out, webhook->received_us);
-    put_text(out, "verdict", span_of(VERDICTS[webhook->verdict]));
+    put_text(out, "verdict", span_of(webhook_verdict_name(webhook->verdict)));
     put_text(out, "reason", reason);
     put_text(out, "scheme", span_of(webhook->scheme));
     json_put_name(out, "secret_no");
@@ -92,7 +86,12 @@ void webhook_put(struct buf *out, const struct webhook *webhook)
     buf_put_span(out, webhook->headers);
     buf_put_str(out, "],\"body\":\"");
     base64_put(out, webhook->body);
-    buf_put_str(out, "\"}");
+    buf_put_char(out, '"');
+    if (webhook->replay_of != NULL) {
+        uuid_format(webhook->replay_of, id);
+        put_text(out, "replay_of", span_of(id));
+    }
+    buf_put_char(out, '}');
 }
 
 void webhook_put_context(

@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-#include "common/buf.h"
-#include "common/crypt.h"
+#include "common/json.h"
+#include "schema/record.h"
 
 /* Of a body: base64 and the headers around it still fit into a record. */
 #define WEBHOOK_MAX_BODY ((size_t)1 << 20)
@@ -35,6 +35,7 @@ struct webhook {
     const char *method;
     struct span headers; /* of webhook_put_header() calls */
     struct span body;
+    const uint8_t *replay_of; /* NULL: as it came; else the id of before */
 };
 
 /* The id of one delivery, the same however often and wherever it arrives. */
@@ -50,6 +51,57 @@ void webhook_id_of_conflict(struct span tenant, struct span source,
 /* Appends one ["name","value"] to a list without its brackets. */
 void webhook_put_header(struct buf *out, const char *name, const char *value);
 void webhook_put(struct buf *out, const struct webhook *webhook);
+
+/* -- read back ------------------------------------------------------------- */
+
+/* webhook.decision: what became of a delivery once a worker read it. */
+enum webhook_decision {
+    WEBHOOK_UNMAPPED = 1, /* its source has no mapping */
+    WEBHOOK_MAPPED = 2,   /* it is an action under its own id */
+    WEBHOOK_FILTERED = 3, /* its type is not asked for */
+    WEBHOOK_FAILED = 4,   /* the mapping could not be applied */
+    WEBHOOK_HELD = 5      /* rejected, or a conflict: evidence */
+};
+
+/* A document of the topic. Owns the buffers, borrows the rest from its text. */
+struct webhook_capture {
+    uint8_t id[UUID_SIZE];
+    char tenant[RECORD_MAX_NAME + 1];
+    char source[RECORD_MAX_NAME + 1];
+    bool has_sender_id;
+    struct buf sender_id;
+    int64_t received_us;
+    enum webhook_verdict verdict;
+    struct span reason; /* "": none */
+    struct span scheme;
+    int secret_no; /* 0: none */
+    struct span method;
+    struct json_value headers; /* array of pairs of strings */
+    struct buf body;           /* the exact bytes */
+    bool is_replay;
+    uint8_t replay_of[UUID_SIZE];
+};
+
+/*
+ * Reads a document strictly; text must stay valid. key: of the record, which
+ * is the tenant. -1 and a fault; the capture is to be ended in any case.
+ */
+int webhook_capture_parse(struct webhook_capture *capture, struct span text,
+    struct span key, struct fault *fault) MUST_CHECK;
+void webhook_capture_fini(struct webhook_capture *capture); /* zeroed: ok */
+/* Appends the value of the first header of that name; false: none. */
+bool webhook_capture_header(
+    const struct webhook_capture *capture, const char *name, struct buf *out);
+#define WEBHOOK_MAX_TYPE 255
+/* Appends what happened as the scheme tells it: at most WEBHOOK_MAX_TYPE bytes
+ * of UTF-8 without control characters. False, and nothing, if it does not. */
+bool webhook_capture_type(
+    const struct webhook_capture *capture, struct buf *out);
+
+const char *webhook_verdict_name(enum webhook_verdict verdict);
+bool webhook_verdict_parse(struct span name, enum webhook_verdict *verdict);
+const char *webhook_decision_name(enum webhook_decision decision);
+bool webhook_decision_parse(struct span name, enum webhook_decision *decision);
 
 /* What the seal of a source's secret is bound to. */
 void webhook_put_context(

@@ -9,6 +9,7 @@
 #include "common/time.h"
 #include "schema/sql_worker.h"
 #include "worker/admit.h"
+#include "worker/delivery.h"
 #include "worker/protocol.h"
 #include "worker/reconcile.h"
 #include "worker/rejects.h"
@@ -100,22 +101,28 @@ void claim_drain(struct claim *claim)
 
 /* -- building -------------------------------------------------------------- */
 
+static size_t size_of(const struct job *job)
+{
+    return job->text_len + (job->delivery == NULL ? 0 : job->delivery->bytes);
+}
+
 static void fill_batch(struct claim *claim)
 {
     size_t bytes = 0;
     while (claim->count < claim->max_batch && claim->queue.head != NULL) {
         struct job *job = claim->queue.head;
-        if (claim->count > 0 && bytes + job->text_len > WORKER_BATCH_BYTES) {
+        if (claim->count > 0 && bytes + size_of(job) > WORKER_BATCH_BYTES) {
             break;
         }
         (void)job_list_pop(&claim->queue);
-        if (!resolve_new(claim->worker->connectors, job)) {
+        if (job->manifest == NULL &&
+            !resolve_new(claim->worker->connectors, job)) {
             job->resume = resume;
             job->resume_owner = claim;
             connectors_wait(claim->worker->connectors, job);
             continue;
         }
-        bytes += job->text_len;
+        bytes += size_of(job);
         claim->batch[claim->count] = job;
         claim->count++;
     }
@@ -125,6 +132,19 @@ static void fill_batch(struct claim *claim)
             i == 0 || memcmp(claim->batch[i]->record.id,
                           claim->batch[i - 1]->record.id, UUID_SIZE) != 0;
     }
+}
+
+/* What the jobs were made of, in the same commit. */
+static void put_deliveries(const struct claim *claim)
+{
+    struct delivery *deliveries[WORKER_BATCH];
+    size_t count = 0;
+    for (size_t i = 0; i < claim->count; i++) {
+        if (claim->batch[i]->delivery != NULL) {
+            deliveries[count++] = claim->batch[i]->delivery;
+        }
+    }
+    delivery_put_step(claim->worker->claim_db, deliveries, count);
 }
 
 /* Calls put for each leader's value of one column. */
@@ -266,6 +286,8 @@ static void take_fresh(struct claim *claim, struct job *job)
         return;
     }
     mark_durable(job);
+    delivery_free(&worker->jobs, job->delivery);
+    job->delivery = NULL;
     job->attempt_no = 1;
     job->deadline_us = job->record.deadline_us;
     jobs_insert(&worker->jobs, job);
@@ -559,6 +581,7 @@ static void send_batch(struct claim *claim)
     pg_begin(worker->claim_db);
     pg_step(worker->claim_db, SQL_WORKER_CLAIM_LOCK, NULL);
     pg_step(worker->claim_db, SQL_WORKER_CLAIM, &params);
+    put_deliveries(claim);
     pg_commit(worker->claim_db, on_claimed, claim);
     pg_params_fini(&params);
 }

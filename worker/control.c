@@ -7,6 +7,7 @@
 #include "common/kafka.h"
 #include "worker/admit.h"
 #include "worker/connectors.h"
+#include "worker/deliveries.h"
 #include "worker/pauses.h"
 #include "worker/worker.h"
 
@@ -55,6 +56,7 @@ static void on_poll(void *owner)
     }
     if (has_changed) {
         connectors_refresh(control->worker->connectors);
+        deliveries_refresh(control->worker->deliveries);
         pauses_refresh(control->worker->pauses);
     }
 }

@@ -8,16 +8,20 @@
 #include "common/log.h"
 #include "common/time.h"
 #include "worker/claim.h"
+#include "worker/deliveries.h"
 #include "worker/intake_cloudevents.h"
 #include "worker/rejects.h"
 #include "worker/take.h"
 #include "worker/worker.h"
 
-enum { TOPIC_ACTIONS, TOPIC_DISPATCH, TOPIC_COUNT };
+enum { TOPIC_ACTIONS, TOPIC_DISPATCH, TOPIC_WEBHOOKS, TOPIC_COUNT };
 enum { PAUSED_LOOK_MS = 20 };
 
 static const char *const TOPIC_NAMES[TOPIC_COUNT] = {
-    [TOPIC_ACTIONS] = "actions", [TOPIC_DISPATCH] = "dispatch"};
+    [TOPIC_ACTIONS] = "actions",
+    [TOPIC_DISPATCH] = "dispatch",
+    [TOPIC_WEBHOOKS] = "webhooks",
+};
 
 struct intake {
     struct worker *worker;
@@ -41,6 +45,7 @@ static bool is_above(const struct intake *intake, size_t quarters)
     const struct jobs *jobs = &intake->worker->jobs;
     const struct rejects *rejects = intake->worker->rejects;
     const size_t records = jobs->count + take_waiting(intake->worker->take) +
+                           deliveries_waiting(intake->worker->deliveries) +
                            rejects_waiting(rejects);
     const size_t bytes = jobs->bytes + rejects_bytes(rejects);
     return records >= intake->max_jobs / 4 * quarters ||
@@ -209,25 +214,41 @@ static void take_dispatch(struct intake *intake,
     take_add(intake->worker->take, id, (int)attempt_no, entry);
 }
 
+static int topic_of(const struct intake *intake, const char *topic)
+{
+    int index = 0;
+    while (
+        index < TOPIC_COUNT - 1 && strcmp(topic, intake->topics[index]) != 0) {
+        index++;
+    }
+    return index;
+}
+
+static void take(struct intake *intake, int index,
+    const struct kafka_record *record, struct offset_entry *entry)
+{
+    const char *topic = intake->topics[index];
+    if (index == TOPIC_ACTIONS) {
+        take_action(intake, topic, record, entry);
+    } else if (index == TOPIC_DISPATCH) {
+        take_dispatch(intake, record, entry);
+    } else {
+        deliveries_add(intake->worker->deliveries, topic, record, entry);
+    }
+}
+
 static void on_record(void *owner, const struct kafka_record *record)
 {
     struct intake *intake = owner;
     /* After the drain began records are left for others: no entry, so their
      * offsets are never committed. */
     if (!intake->is_draining) {
-        const int index =
-            strcmp(record->topic, intake->topics[TOPIC_ACTIONS]) == 0
-                ? TOPIC_ACTIONS
-                : TOPIC_DISPATCH;
-        const char *topic = intake->topics[index];
-        struct offset_entry *entry = offsets_add(intake->offsets, topic,
-            record->partition, record->offset, record->generation);
+        const int index = topic_of(intake, record->topic);
+        struct offset_entry *entry =
+            offsets_add(intake->offsets, intake->topics[index],
+                record->partition, record->offset, record->generation);
         metric_add(intake->worker->stats.records, TOPIC_NAMES[index], 1);
-        if (index == TOPIC_ACTIONS) {
-            take_action(intake, topic, record, entry);
-        } else {
-            take_dispatch(intake, record, entry);
-        }
+        take(intake, index, record, entry);
     }
     rd_kafka_message_destroy(record->message);
     intake_balance(intake);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * intake: Kafka to memory. Reads actions and dispatch, sorts out what nobody
+ * intake: Kafka to memory. Reads actions, webhooks and dispatch, sorts out what nobody
  * can read, and keeps track of which offsets may be committed. Memory is
  * bounded: above worker.max_jobs or worker.max_bytes it pauses the consumer,
  * below three quarters it resumes.

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/delivery.h"
+
 /* -- lists ----------------------------------------------------------------- */
 
 void job_list_push(struct job_list *list, struct job *job)
@@ -197,6 +199,7 @@ void job_free(struct jobs *jobs, struct job *job)
     }
     jobs->count--;
     jobs->bytes -= job->text_len + job->settlement.body_len;
+    delivery_free(jobs, job->delivery);
     free(job->settlement.body);
     free(job->settlement.note);
     free(job->fault);

@@ -18,7 +18,8 @@
 #include "schema/state.h"
 #include "worker/offsets.h"
 
-struct tenant; /* fair.h */
+struct delivery; /* delivery.h */
+struct tenant;   /* fair.h */
 
 #define TRACEPARENT_SIZE 56 /* of version 00, and the end */
 
@@ -81,6 +82,9 @@ struct job {
     struct tenant *tenant;
     int64_t charged_ms;
     struct settlement settlement;
+
+    struct delivery *delivery; /* owned; what it was made of, until its row is
+                                  written. NULL: no webhook */
 };
 
 struct job_list {

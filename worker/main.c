@@ -17,7 +17,7 @@
 enum { EXIT_FAILED = 1 };
 
 static const char *const TOPICS[] = {
-    "actions", "dispatch", "control", "rejects"};
+    "actions", "webhooks", "dispatch", "control", "rejects"};
 
 static void on_stop(void *owner)
 {

@@ -11,6 +11,7 @@
 #include "worker/call.h"
 #include "worker/claim.h"
 #include "worker/connectors.h"
+#include "worker/deliveries.h"
 #include "worker/intake.h"
 #include "worker/presence.h"
 #include "worker/settle.h"
@@ -109,6 +110,7 @@ static void collect(struct release *release)
     struct worker *worker = release->worker;
     struct job *job = NULL;
     claim_drain(worker->claim);
+    deliveries_drain(worker->deliveries);
     take_drain(worker->take);
     give_up_waiting(release);
     while ((job = admit_give_up(worker->admit)) != NULL) {
@@ -127,6 +129,7 @@ static bool is_through(const struct release *release)
     const struct worker *worker = release->worker;
     return worker->jobs.count == 0 && release->count == 0 &&
            !claim_is_busy(worker->claim) && !take_is_busy(worker->take) &&
+           !deliveries_is_busy(worker->deliveries) &&
            !begin_is_busy(worker->begin);
 }
 

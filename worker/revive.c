@@ -48,8 +48,10 @@ static void proceed(void *owner, struct job *job)
 }
 
 /* It could be read when it was claimed; the row's word on who it is wins over
- * what the request says. */
-static void read_request(struct job *job, const char *tenant, const uint8_t *id)
+ * what the request says. A refused one under an id that its key does not give
+ * was refused for the key. */
+static void read_request(
+    struct job *job, const char *tenant, const uint8_t *id, bool is_refused)
 {
     struct fault fault = FAULT_INIT;
     const struct record_source source = {
@@ -61,7 +63,7 @@ static void read_request(struct job *job, const char *tenant, const uint8_t *id)
     const struct span text = {job->text, job->text_len};
     if (record_parse(text, &source, &job->record, &fault) != RECORD_OK) {
         job_set_fault(job, &fault);
-    } else if (job->record.key[0] != '\0' &&
+    } else if (is_refused && job->record.key[0] != '\0' &&
                memcmp(job->record.id, id, UUID_SIZE) != 0) {
         (void)fault_set(
             &fault, CODE_IDEMPOTENCY_CONFLICT, "/idempotency_key", NULL);
@@ -90,7 +92,7 @@ void revive_row(struct worker *worker, const PGresult *rows, int row)
     if (name.len <= RECORD_MAX_NAME) {
         memcpy(tenant, name.ptr, name.len);
     }
-    read_request(job, tenant, id);
+    read_request(job, tenant, id, pg_is_null(rows, row, LIVE_MANIFEST));
     keep_digest(job, rows, row);
     job->asked_us = now_mono_us();
     job->attempt_no = (int)pg_get_int(rows, row, LIVE_ATTEMPT_NO);

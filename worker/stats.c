@@ -14,6 +14,8 @@ static void init_intake(struct stats *stats)
         NAME("records_total"), "Kafka records received.", "topic");
     stats->rejects = metric_counter(NAME("rejects_total"),
         "Unreadable records sent to the rejects topic.", "reason");
+    stats->deliveries = metric_counter(NAME("deliveries_total"),
+        "Captured webhooks by what became of them.", "decision");
     stats->claims =
         metric_counter(NAME("claims_total"), "Actions claimed.", NULL);
     stats->duplicates = metric_counter(

@@ -6,9 +6,10 @@
 #include "common/metrics.h"
 
 struct stats {
-    struct metric *records; /* by topic */
-    struct metric *rejects; /* by reason */
-    struct metric *claims;  /* new actions */
+    struct metric *records;    /* by topic */
+    struct metric *rejects;    /* by reason */
+    struct metric *deliveries; /* webhooks, by what became of them */
+    struct metric *claims;     /* new actions */
     struct metric *duplicates;
     struct metric *conflicts;
     struct metric *taken;   /* dispatched actions taken */

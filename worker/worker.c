@@ -13,6 +13,7 @@
 #include "worker/claim.h"
 #include "worker/connectors.h"
 #include "worker/control.h"
+#include "worker/deliveries.h"
 #include "worker/intake.h"
 #include "worker/lease.h"
 #include "worker/pauses.h"
@@ -86,6 +87,7 @@ static void open_rooms(struct worker *worker)
     worker->pauses = pauses_open(worker);
     worker->begin = begin_open(worker);
     worker->claim = claim_open(worker);
+    worker->deliveries = deliveries_open(worker);
     worker->take = take_open(worker);
     worker->reconcile = reconcile_open(worker);
     worker->release = release_open(worker);
@@ -126,6 +128,7 @@ void worker_close(struct worker *worker)
     reconcile_close(worker->reconcile);
     take_close(worker->take);
     claim_close(worker->claim);
+    deliveries_close(worker->deliveries);
     begin_close(worker->begin);
     pauses_close(worker->pauses);
     admit_close(worker->admit);
@@ -144,6 +147,7 @@ void worker_close(struct worker *worker)
     worker->reconcile = NULL;
     worker->take = NULL;
     worker->claim = NULL;
+    worker->deliveries = NULL;
     worker->begin = NULL;
     worker->pauses = NULL;
     worker->admit = NULL;

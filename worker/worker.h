@@ -49,6 +49,7 @@ struct worker {
     struct intake *intake;
     struct rejects *rejects;
     struct claim *claim;
+    struct deliveries *deliveries;
     struct take *take;
     struct admit *admit;
     struct begin *begin;

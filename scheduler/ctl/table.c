@@ -6,7 +6,7 @@
 #include "common/json.h"
 #include "scheduler/ctl/ctl.h"
 
-#define MAX_COLUMNS 13
+#define MAX_COLUMNS 20
 #define MAX_BUFFERED_BYTES ((size_t)64 << 20)
 
 struct ctl_table {

@@ -219,6 +219,7 @@ RIGHTS = {
     "action_window": "S", "api_key": "S", "connector": "S", "migration": "S",
     "webhook_source": "S", "ledger_keep": "S", "pause": "S",
     "resolution": "SI",
+    "webhook": "SI", "webhook_keep": "S", "webhook_retention": "S",
     "audit_mark": "SIUD", "audit_open": "SIUD", "audit_finding": "SIUD",
 }
 PRIVILEGES = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE",

@@ -22,6 +22,7 @@ HOT = {
     "postpone": "action_pkey ledger_keep_pkey live_pkey",
     "note_late": "action_pkey ledger_keep_pkey",
     "note_repeats": "action_pkey ledger_keep_pkey",
+    "deliveries": "webhook_keep_pkey webhook_retention_pkey",
     "settle_read": "ledger_id live_pkey outcome_id waiting_pkey",
     "hand_back": "live_pkey",
     "presence_renew": "worker_pkey",

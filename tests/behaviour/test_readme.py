@@ -70,7 +70,7 @@ def as_typed(info, tmp_path):
             (r"^key=.*$", f"key={info['keys']['acme']}"),
             (r"build/release/bin/", f"{BIN}/"),
             (r"build/dev", info["dir"]),
-            (r"/tmp/(hello|answer|id)", rf"{tmp_path}/\1")):
+            (r"/tmp/(hello|map|answer|story|id)", rf"{tmp_path}/\1")):
         script, count = re.subn(old, new, script, flags=re.MULTILINE)
         assert count, old
     return "set -euo pipefail\n" + script
@@ -91,5 +91,6 @@ def test_the_tour_works_as_typed(fleet_info, tmp_path):
     assert ("r-1", "indeterminate", 1) in told
     assert re.findall(r"Actionist-Webhook-Status: (\w+)", done.stdout) == [
         "captured", "duplicate"]
+    assert ("webhook:repo:d-1", "succeeded", 1) in told
     assert "HTTP/1.1 401" in done.stdout
     assert not pathlib.Path(fleet_info["dir"]).exists()

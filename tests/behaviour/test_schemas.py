@@ -26,6 +26,7 @@ KINDS = {
     "manifest": SCHEMAS["manifest"],
     "webhook": SCHEMAS["webhook"],
     "resolution": SCHEMAS["resolution"],
+    "mapping": SCHEMAS["mapping"],
 }
 EXAMPLES = sorted(JSON.glob("examples/*/*.json"))
 
@@ -112,10 +113,16 @@ WRONG = [
     ("manifest", ACTION + "/request/method", "GET"),
     ("manifest", ACTION + "/request/path", "/a?b=c"),
     ("manifest", ACTION + "/request/query", {"a": [1]}),
+    ("mapping", "/connector", "Crm"),
+    ("mapping", "/action", ...),
+    ("mapping", "/types", []),
+    ("mapping", "/type", ""),
+    ("mapping", "/key", "{{body.id}}"),
 ]
 WHOLE = {"request": "request/full.json", "outcome": "outcome/succeeded.json",
          "manifest": "manifest/billing.json",
-         "resolution": "resolution/succeeded.json"}
+         "resolution": "resolution/succeeded.json",
+         "mapping": "mapping/full.json"}
 
 
 @pytest.mark.parametrize("kind,pointer,value", WRONG,

@@ -45,7 +45,7 @@ def test_help_names_every_scheme(house):
     done = house.ctl("webhook", "source", "add", "x", "--tenant", "t",
                      "--scheme", "none", check=False)
     known = done.stderr.split("must be one of: ")[1].strip().split(", ")
-    told = house.ctl("webhook", "--help").stdout.split("Schemes: ")[1]
+    told = house.ctl("webhook", "source", "--help").stdout.split("Schemes: ")[1]
     told = told.split(".")[0].replace("\n", " ").split(", ")
     assert [name.strip() for name in told] == known and len(known) == 20
 
@@ -59,7 +59,8 @@ def test_add_list_show(hooks, house):
         "state": "active", "path": f"/hooks/{hooks.tenant}/repo",
         "parameter": None, "secret_no": 1, "master_key": "1",
         "verify_token": None, "keeps_rejected": "no",
-        "max_body_bytes": 1048576, "rate_per_s": 5000, "answer_ms": 3000}
+        "max_body_bytes": 1048576, "rate_per_s": 5000, "answer_ms": 3000,
+        "mapping": None}
     assert json.loads(hooks.ctl("show", "repo", "--json").stdout) == shown
     done = hooks.ctl("add", "repo", "--scheme", "github", secret="other",
                      check=False)
@@ -107,9 +108,9 @@ def test_a_secret_file_that_others_may_read_is_refused(hooks, tmp_path):
 
 
 @pytest.mark.parametrize("words, code, said", [
-    ((), 2, "source add, list"),
-    (("source",), 2, "source add, list"),
-    (("source", "fly", "x"), 2, "source add, list"),
+    ((), 2, "webhook takes source"),
+    (("source",), 2, "source takes add, list"),
+    (("source", "fly", "x"), 2, "source takes add, list"),
     (("source", "add"), 2, "which source?"),
     (("source", "add", "Repo", "--tenant", "t"), 2, "is not a name"),
     (("source", "add", "repo"), 2, "--tenant is required"),

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "schema/manifest.h"
+#include "schema/mapping.h"
 
 #define EXAMPLES "schema/json/examples/"
 
@@ -82,6 +83,26 @@ static void check_http(const char *path, struct span text)
     check_record(path, text, RECORD_DOOR_HTTP);
 }
 
+static void check_mapping(const char *path, struct span text)
+{
+    struct fault fault = FAULT_INIT;
+    struct mapping *mapping = mapping_load(text, &fault);
+    if (mapping == NULL) {
+        fail_msg("%s: %s %s", path, fault.pointer, fault.detail);
+    }
+    mapping_free(mapping);
+}
+
+static void check_webhook(const char *path, struct span text)
+{
+    struct fault fault = FAULT_INIT;
+    struct webhook_capture capture;
+    if (webhook_capture_parse(&capture, text, SPAN_LIT("acme"), &fault) != 0) {
+        fail_msg("%s: %s %s", path, fault.pointer, fault.detail);
+    }
+    webhook_capture_fini(&capture);
+}
+
 static void examples_are_accepted(void **state)
 {
     (void)state;
@@ -89,6 +110,8 @@ static void examples_are_accepted(void **state)
     each_file("tests/demo/connector.json", check_manifest);
     each_file(EXAMPLES "request/*.json", check_kafka);
     each_file(EXAMPLES "http/*.json", check_http);
+    each_file(EXAMPLES "mapping/*.json", check_mapping);
+    each_file(EXAMPLES "webhook/*.json", check_webhook);
 }
 
 int main(void)
