@@ -18,6 +18,7 @@ from lane import Lane
 
 PROGRESS_S = 15
 MESSAGE = 1500  # characters of a failure
+INTERRUPT_S = 60
 
 
 class Sweep:
@@ -30,7 +31,7 @@ class Sweep:
         self.options = options
         self.lanes = options.lanes
         self.roles = options.roles
-        self.end = None
+        self.end = None  # of the trials, monotonic
         if options.quick:
             self.end = time.monotonic() + 60 * options.quick
         self.lock = threading.Lock()
@@ -98,8 +99,16 @@ class Sweep:
                    for number in range(self.lanes)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            # Interrupted: each lane ends its point, or it would start
+            # programs that nobody ends.
+            self.end = 0
+            for thread in threads:
+                thread.join(INTERRUPT_S)
+            raise
         if broken:
             raise broken[0]
         return results
