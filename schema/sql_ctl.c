@@ -67,15 +67,95 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         " trace_id, detail from ledger where id = $1 order by at, entry"
         " limit 1000",
         1, {PG_UUID}},
-    /* tenant, status or null, before seq, limit */
+    [SQL_CTL_NOW] = {"now", "select fleet_now()", 0, {0}},
+    /* tenant or null, id or null, since, until or null, after (at, entry), kind
+     * or null, head of the actor or null, rows at most */
+    [SQL_CTL_ENTRIES] = {"entries",
+        "select entry, at, tenant, id, attempt_no, kind, actor, reason,"
+        " trace_id, detail, null::int8 from ledger"
+        " where ($1::text is null or tenant = $1)"
+        " and ($2::uuid is null or id = $2) and at >= $3"
+        " and ($4::timestamptz is null or at < $4)"
+        " and at >= $5 and (at, entry) > ($5, $6)"
+        " and ($7::int2 is null or kind = $7)"
+        " and ($8::text is null or starts_with(actor, $8))"
+        " order by at, entry limit $9",
+        9,
+        {PG_TEXT, PG_UUID, PG_TIMESTAMPTZ, PG_TIMESTAMPTZ, PG_TIMESTAMPTZ,
+            PG_UUID, PG_INT2, PG_TEXT, PG_INT4}},
+    /* tenant or null, id or null, since, until or null, after seq, rows at
+     * most. Of one action there are few: they are found by its id. */
+    [SQL_CTL_OUTCOMES] = {"outcomes",
+        "select uuid_v7_of(o.finished_at, o.seq), o.finished_at, o.tenant,"
+        " o.id, o.attempt_no, 0::int2, 'fleet', o.error_code,"
+        " substr(a.traceparent, 4, 32), o.body, o.seq"
+        " from (select * from outcome x where x.resolves is null"
+        "  and ($1::text is null or x.tenant = $1)"
+        "  and case when $2::uuid is null"
+        "   then x.seq >= (select outcome_seq_at($3)) else x.id = $2 end"
+        "  and x.finished_at >= $3"
+        "  and ($4::timestamptz is null or (x.finished_at < $4"
+        "   and x.seq <= (select outcome_seq_at($4 + interval '2 min'))))"
+        "  and x.seq > $5 order by x.seq limit $6) o"
+        " left join action a on a.id = o.id and a.window_no = o.window_no"
+        " order by o.seq",
+        6,
+        {PG_TEXT, PG_UUID, PG_TIMESTAMPTZ, PG_TIMESTAMPTZ, PG_INT8, PG_INT4}},
+    /* tenant, days, actor */
+    [SQL_CTL_KEEP] = {"keep", "select keep_ledger($1, $2, $3)", 3,
+        {PG_TEXT, PG_INT4, PG_TEXT}},
+    [SQL_CTL_KEEP_LIST] = {"keep_list",
+        "select tenant, keep_days, changed_at from ledger_keep"
+        " order by tenant",
+        0, {0}},
+    /* tenant, status (each or null), before seq, rows at most, connector,
+     * action, error code, since, until (each or null), rows to look at. The
+     * last row has no id but how far it looked, and whether there may be more
+     * behind that. */
     [SQL_CTL_ACTION_LIST] = {"action_list",
-        "select o.seq, o.id, a.connector, a.action, o.status, o.calls,"
-        " o.finished_at, o.error_code"
-        " from outcome o join action a on a.id = o.id"
-        " and a.window_no = o.window_no"
-        " where o.tenant = $1 and ($2::int2 is null or o.status = $2)"
-        " and o.seq < $3 order by o.seq desc limit $4",
-        4, {PG_TEXT, PG_INT2, PG_INT8, PG_INT4}},
+        "with scanned as materialized (select seq, id, window_no, tenant,"
+        "  status, calls, finished_at, error_code, resolves from outcome o"
+        "  where ($1::text is null or o.tenant = $1) and o.seq < $3"
+        "  and ($8::timestamptz is null or o.seq >= (select "
+        "outcome_seq_at($8)))"
+        "  and ($9::timestamptz is null or o.seq <="
+        "   (select outcome_seq_at($9 + interval '2 min')))"
+        "  order by o.seq desc limit $10),"
+        " found as (select o.seq, o.id, o.tenant, a.connector, a.action,"
+        "   o.calls, o.finished_at, o.status, o.error_code"
+        "  from scanned o left join action a on a.id = o.id"
+        "   and a.window_no = o.window_no"
+        "  where o.resolves is null and ($2::int2 is null or o.status = $2)"
+        "  and ($5::text is null or a.connector = $5)"
+        "  and ($6::text is null or a.action = $6)"
+        "  and ($7::text is null or o.error_code = $7)"
+        "  and ($8::timestamptz is null or o.finished_at >= $8)"
+        "  and ($9::timestamptz is null or o.finished_at < $9)"
+        "  order by o.seq desc limit $4)"
+        " (select id, tenant, connector, action, calls, finished_at, status,"
+        "  error_code, seq, null::bool from found order by seq desc)"
+        " union all select null, null, null, null, null, null, null, null,"
+        "  min(seq), count(*) = $10 or (select count(*) from found) = $4"
+        " from scanned",
+        10,
+        {PG_TEXT, PG_INT2, PG_INT8, PG_INT4, PG_TEXT, PG_TEXT, PG_TEXT,
+            PG_TIMESTAMPTZ, PG_TIMESTAMPTZ, PG_INT4}},
+    /* tenant, connector, action, state (3: waiting), reason (each or null),
+     * after id, rows at most */
+    [SQL_CTL_LIVE_LIST] = {"live_list",
+        "select u.id, u.tenant, a.connector, a.action, u.calls, u.at, u.state,"
+        " u.reason from (select id, window_no, tenant, state, null::int2 as"
+        "   reason, calls, since as at from live where id > $6"
+        "  union all select id, window_no, tenant, 3::int2, reason, calls, due"
+        "   from waiting where id > $6) u"
+        " join action a on a.id = u.id and a.window_no = u.window_no"
+        " where ($1::text is null or u.tenant = $1)"
+        " and ($2::text is null or a.connector = $2)"
+        " and ($3::text is null or a.action = $3)"
+        " and ($4::int2 is null or u.state = $4)"
+        " and ($5::int2 is null or u.reason = $5)"
+        " order by u.id limit $7",
+        7, {PG_TEXT, PG_TEXT, PG_TEXT, PG_INT2, PG_INT2, PG_UUID, PG_INT4}},
     [SQL_CTL_CANCEL] = {"cancel", CANCEL_SQL, 4,
         {PG_UUID_ARRAY, PG_TEXT, PG_BYTEA, PG_TEXT}},
     /* tenant, connector or null, after id, rows at most */

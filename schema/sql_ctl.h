@@ -14,7 +14,13 @@ enum sql_ctl {
     SQL_CTL_CONNECTOR_SHOW,
     SQL_CTL_ACTION_GET,    /* columns: enum ctl_story_column */
     SQL_CTL_ACTION_LEDGER, /* columns: enum ctl_entry_column */
+    SQL_CTL_NOW,
+    SQL_CTL_ENTRIES,  /* columns: enum ctl_entry_column */
+    SQL_CTL_OUTCOMES, /* the same */
+    SQL_CTL_KEEP,
+    SQL_CTL_KEEP_LIST,
     SQL_CTL_ACTION_LIST,
+    SQL_CTL_LIVE_LIST,
     SQL_CTL_CANCEL, /* columns: enum cancel_column */
     SQL_CTL_UNFINISHED,
     SQL_CTL_RESOLVE_READ,

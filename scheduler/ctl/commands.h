@@ -12,6 +12,8 @@ extern const struct command COMMAND_WEBHOOK;
 extern const struct command COMMAND_PUBLISH;
 extern const struct command COMMAND_GET;
 extern const struct command COMMAND_LIST;
+extern const struct command COMMAND_LOGS;
+extern const struct command COMMAND_LEDGER;
 extern const struct command COMMAND_CANCEL;
 extern const struct command COMMAND_RESOLVE;
 extern const struct command COMMAND_PAUSE;

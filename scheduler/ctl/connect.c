@@ -67,3 +67,16 @@ PGresult *ctl_query(
         *exit_code = ctl_fail_err(&err);
     return result;
 }
+
+int ctl_now(PGconn *conn, int64_t *now_us)
+{
+    int code = CTL_DONE;
+    struct pg_params params;
+    pg_params_init(&params);
+    PGresult *rows = ctl_query(conn, SQL_CTL_NOW, &params, &code);
+    if (rows != NULL)
+        *now_us = pg_get_time(rows, 0, 0);
+    PQclear(rows);
+    pg_params_fini(&params);
+    return code;
+}

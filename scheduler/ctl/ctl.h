@@ -88,6 +88,8 @@ PGconn *ctl_connect(struct ctl *ctl, int *exit_code);
 /* The person at the command as an actor of the ledger, "operator:<login>". */
 void ctl_actor(struct buf *out);
 void ctl_put_actor(struct pg_params *params);
+/* The database's clock; an exit code, an error was printed. */
+int ctl_now(PGconn *conn, int64_t *now_us);
 /* Runs one statement of SQL_CTL; NULL after an error was printed. */
 PGresult *ctl_query(
     PGconn *conn, int statement, struct pg_params *params, int *exit_code);

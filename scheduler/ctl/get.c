@@ -130,6 +130,15 @@ void story_put_entry(struct buf *out, const PGresult *ledger, int row)
     buf_put_char(out, '}');
 }
 
+void story_print_entry(const PGresult *ledger, int row)
+{
+    struct buf line;
+    buf_init(&line, MAX_STORY_BYTES);
+    story_put_entry(&line, ledger, row);
+    puts(buf_str(&line));
+    buf_fini(&line);
+}
+
 static void print_json(const struct story *story)
 {
     const PGresult *action = story->action;

@@ -16,6 +16,8 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_PUBLISH,
     &COMMAND_GET,
     &COMMAND_LIST,
+    &COMMAND_LOGS,
+    &COMMAND_LEDGER,
     &COMMAND_CANCEL,
     &COMMAND_RESOLVE,
     &COMMAND_PAUSE,

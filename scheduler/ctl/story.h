@@ -27,6 +27,8 @@ void story_print(const struct ctl *ctl, const struct story *story);
 
 /* One entry as a JSON object. */
 void story_put_entry(struct buf *out, const PGresult *ledger, int row);
+/* ... on a line of standard output. */
+void story_print_entry(const PGresult *ledger, int row);
 /* What an entry tells, in a few words for one line; no control characters. */
 void story_put_words(struct buf *out, const PGresult *ledger, int row);
 /* Appends text without control characters, cut at max bytes. */

@@ -14,7 +14,7 @@ from lib.programs import BIN
 from local.cluster import new_space_name
 
 COMMANDS = ("migrate", "key", "connector", "webhook", "publish", "get",
-            "list", "cancel", "resolve", "pause", "resume", "verify", "dev")
+            "list", "logs", "ledger", "cancel", "resolve", "pause", "resume", "verify", "dev")
 
 MANIFEST = {
     "manifest": 1, "name": "shop", "version": "1.0.0",
@@ -71,7 +71,11 @@ def test_help_lists_every_command(base):
     (("fly",), "no command 'fly'"),
     (("migrate", "--fast"), "no option --fast"),
     (("migrate", "extra"), "too many arguments"),
-    (("list",), "--tenant is required"),
+    (("list", "--state", "done"), "ready, begun, waiting"),
+    (("list", "--reason", "joy"), "nothing waits for 'joy'"),
+    (("list", "--state", "ready", "--status", "failed"), "are about outcomes"),
+    (("list", "--code", "JOY"), "no code 'JOY'"),
+    (("list", "--since", "soon"), "a time of RFC 3339"),
     (("list", "--tenant"), "--tenant needs a value"),
     (("list", "--tenant", "Acme"), "must be a name"),
     (("list", "--tenant", "acme", "--status", "done"), "terminal status"),
@@ -80,6 +84,13 @@ def test_help_lists_every_command(base):
     (("list", "--tenant", "acme", "--before", "x"), "takes a number"),
     (("get",), "get takes an id"),
     (("get", "abc"), "is not an action id"),
+    (("logs", "--id", "x"), "not an action id"),
+    (("logs", "--kind", "joy"), "there is no 'joy'"),
+    (("logs", "--since", "yesterday"), "a time of RFC 3339"),
+    (("logs", "-f", "--until", "1h"), "exclude each other"),
+    (("ledger",), "export or keep"),
+    (("ledger", "keep", "--days", "3"), "go together"),
+    (("ledger", "keep", "--tenant", "a", "--days", "0"), "1 to 3650"),
     (("pause", "--tenant", "acme"), "--reason is required"),
     (("pause", "--reason", "x"), "say what"),
     (("pause", "--all", "--tenant", "a", "--reason", "x"), "say what"),
@@ -485,6 +496,57 @@ def test_list_pages_newest_first(base, tenant):
     _, out, _ = run(base, "list", "--tenant", tenant, "--limit", "1",
                     "--before", listed[0]["seq"], "--json")
     assert [row["id"] for row in rows(out)] == [ids[-1]]
+
+
+def test_list_filters_and_goes_on_where_a_filter_matches_seldom(
+        base, tenant):
+    first = put_outcome(base, tenant, 2, "HTTP_STATUS")
+    base.sql("insert into outcome (id, window_no, tenant, status, attempt_no,"
+             " calls, body) select gen_random_uuid(), 1, %s, 1, 1, 1, '{}'"
+             " from generate_series(1, 1200)", [tenant])
+    put_outcome(base, tenant, 2, "EXECUTION_TIMEOUT")
+
+    def found(*words):
+        code, out, _ = run(base, "list", "--tenant", tenant, "--json", *words)
+        assert code == 0
+        return [row["id"] for row in rows(out)]
+
+    assert len(found("--status", "failed")) == 2
+    assert found("--code", "HTTP_STATUS") == [first]
+    assert first in found("--connector", "shop", "--action", "charge")
+    assert found("--connector", "other") == []
+    assert len(found("--limit", "2000")) == 1202
+    assert len(found("--since", "1h", "--limit", "700")) == 700
+    assert found("--until", "1h") == []
+
+
+def test_list_of_the_unfinished(base, tenant):
+    ids = sorted(str(uuid.uuid4()) for _ in range(4))
+    for number, action_id in enumerate(ids):
+        base.sql(
+            "with made as (insert into action (id, window_no, tenant,"
+            " connector, action, fingerprint, source, effect, request)"
+            " values (%s, 1, %s, 'shop', 'charge', %s, 'actions:0:1', 2, '{}')"
+            " returning id) insert into waiting (id, window_no, tenant,"
+            " attempt_no, reason, due, effect) select id, 1, %s, 1, %s,"
+            " 'infinity', 2 from made",
+            [action_id, tenant, b"\x01" * 33, tenant, 1 + number % 2])
+
+    def found(*words):
+        code, out, err = run(base, "list", "--tenant", tenant, *words)
+        assert code == 0
+        return out, err
+
+    out, _ = found("--state", "waiting", "--json")
+    assert [row["id"] for row in rows(out)] == ids
+    assert {row["state"] for row in rows(out)} == {"waiting"}
+    out, _ = found("--reason", "retry", "--json")
+    assert [row["id"] for row in rows(out)] == [ids[0], ids[2]]
+    assert found("--state", "ready", "--json")[0] == ""
+    out, err = found("--state", "unfinished", "--limit", "3")
+    assert ids[3] not in out and f"--after {ids[2]}" in err
+    out, _ = found("--state", "unfinished", "--after", ids[2], "--json")
+    assert [row["id"] for row in rows(out)] == [ids[3]]
 
 
 def test_list_for_people(base, tenant):

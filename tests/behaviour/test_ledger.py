@@ -4,6 +4,7 @@ why, in one place that only grows and is dropped by the month."""
 
 import concurrent.futures
 import json
+import subprocess
 import uuid
 
 import jsonschema
@@ -12,6 +13,7 @@ import pytest
 
 from lib import flow, rows
 from lib.api import Api, add_connector, new_key
+from lib.programs import BIN
 from lib.wait import wait_for
 from test_schemas import REGISTRY, SCHEMAS
 
@@ -137,6 +139,58 @@ def test_get_tells_calls_waits_acts_and_answers_and_masks_headers(
     assert "again after" in people and '"result":"fine"' in people
 
 
+# -- all of it, and what comes ---------------------------------------------------------
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_export_is_the_ledger_and_the_outcomes_in_order_of_time(
+        house, double, tenant):
+    double.script(f"/{tenant}/twice", {
+        "status": 503, "headers": [["Retry-After", "0"]]}, {})
+    for key in ("twice", "once"):
+        house.publish(one(tenant, key))
+    ended = flow.wait_ended(house, tenant, 2)
+    told = lines(house.ctl("ledger", "export", "--tenant", tenant).stdout)
+    assert sorted(entry["kind"] for entry in told) == [
+        "attempt", "outcome", "outcome"]
+    assert [entry["at"] for entry in told] == sorted(
+        entry["at"] for entry in told)
+    assert len({entry["entry"] for entry in told}) == 3
+    bodies = [entry["detail"] for entry in told if entry["kind"] == "outcome"]
+    assert {body["id"] for body in bodies} == {
+        out["id"] for out in ended.values()}
+
+    def kinds(*words):
+        said = house.ctl("logs", "--tenant", tenant, "--json", *words).stdout
+        return [entry["kind"] for entry in lines(said)]
+
+    assert kinds("--kind", "attempt") == ["attempt"]
+    assert kinds("--id", ended["once"]["id"]) == ["outcome"]
+    assert kinds("--actor", "worker:") == ["attempt"]
+    assert kinds("--until", "1h") == [] and len(kinds("--since", "2m")) == 3
+    people = house.ctl("logs", "--tenant", tenant).stdout
+    assert people.count("\n") == 3 and "succeeded" in people
+
+
+def test_logs_follow_what_comes_and_show_nothing_twice(house, tenant):
+    with subprocess.Popen(
+            [str(BIN / "actionist"), "logs", "-f", "--tenant", tenant,
+             "--json", "--limit", "6"], env=house.env, text=True,
+            stdout=subprocess.PIPE) as logs:
+        for turn in range(3):
+            house.publish(one(tenant, f"key-{turn}"))
+            flow.wait_ended(house, tenant, turn + 1)
+            house.publish(one(tenant, f"later-{turn}",
+                              not_before="2030-01-01T00:00:00Z"))
+        told = lines(logs.communicate(timeout=60)[0])
+    assert sorted(entry["kind"] for entry in told) == (
+        ["outcome"] * 3 + ["wait"] * 3)
+    assert len({entry["entry"] for entry in told}) == 6
+
+
 # -- a person's later word ----------------------------------------------------------
 
 
@@ -211,6 +265,19 @@ def test_whole_months_go_by_the_wish_of_their_tenant(fleets, tenant):
     assert dropped not in months(base)
     kept = {row[0] for row in base.sql("select tenant from ledger")}
     assert kept == {tenant, "long"}
+
+
+def test_keeping_is_a_wish_of_the_tenant_and_an_act(house, tenant):
+    house.ctl("ledger", "keep", "--tenant", tenant, "--days", "7")
+    said = lines(house.ctl("ledger", "keep", "--json").stdout)
+    assert [row["days_count"] for row in said if row["tenant"] == tenant] == [
+        7]
+    # Its partitions are there before anybody needs them.
+    house.publish(one(tenant, "later", not_before="2030-01-01T00:00:00Z"))
+    wait_for(lambda: entries(house, tenant, "kind = 7"), "an entry")
+    assert house.sql("select distinct keep_days from ledger"
+                     " where tenant = %s", (tenant,)) == [(7,)]
+    assert entries(house, tenant, "kind = 5")[0]["detail"]["op"] == "keep"
 
 
 def test_a_long_report_neither_waits_for_nor_stops_new_partitions(house):
