@@ -11,7 +11,7 @@
 
 const struct conf_setting CONF_SHARED[] = {
     {.name = "postgres",
-        .type = CONF_TEXT,
+        .type = CONF_CONNINFO,
         .help = "Postgres, as a libpq connection string or URI; its password "
                 "comes from the file that passfile= names."},
     {.name = "kafka.bootstrap.servers",
@@ -109,6 +109,41 @@ static int check_int(const struct conf_setting *setting, const char *value,
     return 0;
 }
 
+static bool has_password(const PQconninfoOption *options)
+{
+    for (; options->keyword != NULL; options++) {
+        if ((strcmp(options->keyword, "password") == 0 ||
+                strcmp(options->keyword, "sslpassword") == 0) &&
+            options->val != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_conninfo(
+    const struct conf_setting *setting, const char *value, struct err *err)
+{
+    char *reason = NULL;
+    PQconninfoOption *options = PQconninfoParse(value, &reason);
+    if (options == NULL) {
+        /* libpq's reason ends in a newline, and may quote the string. */
+        PQfreemem(reason);
+        return err_set(err, ERR_FATAL, "BAD_SETTING",
+            "%s is not a connection string or URI as libpq takes it",
+            setting->name);
+    }
+    const bool is_open = has_password(options);
+    PQconninfoFree(options);
+    if (is_open) {
+        return err_set(err, ERR_FATAL, "BAD_SETTING",
+            "%s holds a password; put it into a password file and name that "
+            "with passfile=PATH",
+            setting->name);
+    }
+    return 0;
+}
+
 int conf_check_value(const struct conf_setting *setting, const char *value,
     int64_t *number, struct err *err)
 {
@@ -123,6 +158,8 @@ int conf_check_value(const struct conf_setting *setting, const char *value,
         }
         *number = strcmp(value, "true") == 0;
         return 0;
+    case CONF_CONNINFO:
+        return check_conninfo(setting, value, err);
     case CONF_TEXT:
     case CONF_PATH:
     case CONF_TYPE_COUNT:
@@ -152,38 +189,6 @@ int conf_set(
     return 0;
 }
 
-static bool has_password(const PQconninfoOption *options)
-{
-    for (; options->keyword != NULL; options++) {
-        if ((strcmp(options->keyword, "password") == 0 ||
-                strcmp(options->keyword, "sslpassword") == 0) &&
-            options->val != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int check_postgres(const char *conninfo, struct err *err)
-{
-    char *reason = NULL;
-    PQconninfoOption *options = PQconninfoParse(conninfo, &reason);
-    if (options == NULL) {
-        /* libpq's reason ends in a newline, and may quote the string. */
-        PQfreemem(reason);
-        return err_set(err, ERR_FATAL, "BAD_SETTING",
-            "postgres is not a connection string or URI as libpq takes it");
-    }
-    const bool is_open = has_password(options);
-    PQconninfoFree(options);
-    if (is_open) {
-        return err_set(err, ERR_FATAL, "BAD_SETTING",
-            "postgres holds a password; put it into a password file and name "
-            "that with passfile=PATH");
-    }
-    return 0;
-}
-
 static int check_entry(const struct conf_entry *entry, struct err *err)
 {
     const struct conf_setting *setting = entry->setting;
@@ -201,9 +206,6 @@ static int check_entry(const struct conf_entry *entry, struct err *err)
         access(entry->text, R_OK) != 0) {
         return err_set_errno(err, ERR_FATAL, "BAD_SETTING",
             "%s: cannot read %s", setting->name, entry->text);
-    }
-    if (strcmp(setting->name, "postgres") == 0) {
-        return check_postgres(entry->text, err);
     }
     return 0;
 }
@@ -229,8 +231,8 @@ static const struct conf_entry *get(
 const char *conf_text(const struct conf *conf, const char *name)
 {
     const struct conf_entry *entry = get(conf, name, "is in no table");
-    require(
-        entry->setting->type == CONF_TEXT || entry->setting->type == CONF_PATH,
+    const enum conf_type type = entry->setting->type;
+    require(type == CONF_TEXT || type == CONF_PATH || type == CONF_CONNINFO,
         "is not a text", name);
     return entry->text == NULL ? "" : entry->text;
 }

@@ -26,9 +26,10 @@
 
 enum conf_type {
     CONF_TEXT,
-    CONF_INT,  /* decimal, within min..max */
-    CONF_BOOL, /* true or false */
-    CONF_PATH, /* a file that must be readable at start, unless empty */
+    CONF_INT,      /* decimal, within min..max */
+    CONF_BOOL,     /* true or false */
+    CONF_PATH,     /* a file that must be readable at start, unless empty */
+    CONF_CONNINFO, /* as libpq takes it, without a password; may be empty */
     CONF_TYPE_COUNT
 };
 
@@ -65,8 +66,7 @@ int conf_load_file(
 int conf_load_env(struct conf *conf, struct err *err) MUST_CHECK;
 int conf_set(struct conf *conf, const char *name, const char *value,
     struct err *err) MUST_CHECK;
-/* Checks that all required ones are there, paths are readable, and no
- * password stands in the connection string. */
+/* Checks that all required ones are there and paths are readable. */
 int conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
 
 /* Getters; an unknown name or another type is our bug and aborts. */

@@ -40,6 +40,9 @@ static void print_kind(FILE *out, const struct conf_setting *setting)
     case CONF_PATH:
         (void)fputs("path", out);
         break;
+    case CONF_CONNINFO:
+        (void)fputs("connection string", out);
+        break;
     case CONF_TEXT:
     case CONF_TYPE_COUNT:
         (void)fputs("text", out);

@@ -33,7 +33,7 @@ static const struct conf_setting SETTINGS[] = {
         "none."},
     {"http.behind_proxy", CONF_BOOL, "false", 0, 1,
         "Allows a public address without TLS."},
-    {"worker.presence_postgres", CONF_TEXT, "", 0, 0,
+    {"worker.presence_postgres", CONF_CONNINFO, "", 0, 0,
         "Direct connection for presence, where `postgres` goes through a "
         "pooler in session mode; empty: the same."},
     {"worker.concurrency", CONF_INT, "512", 1, 10000,

@@ -8,7 +8,7 @@
 #include "schema/sql_ctl.h"
 
 const struct conf_setting CTL_SETTINGS[] = {
-    {"postgres.owner", CONF_TEXT, "", 0, 0,
+    {"postgres.owner", CONF_CONNINFO, "", 0, 0,
         "conninfo of the role that owns the tables (migrate, key, connector); "
         "empty: use postgres"},
     {"connector.allow_unsigned", CONF_BOOL, "false", 0, 0,

@@ -59,6 +59,21 @@ def test_a_wrong_setting(base, setting, words):
     check_refused(base, [setting], *words)
 
 
+@pytest.mark.parametrize("program, setting", [
+    ("worker", "worker.presence_postgres"), ("", "postgres.owner"),
+    ("", "postgres")])
+def test_no_connection_string_may_hold_a_password(base, program, setting):
+    name = f"actionist-{program}" if program else "actionist"
+    words = [] if program else ["list"]
+    done = subprocess.run(
+        [str(BIN / name), *words, "--set",
+         f"{setting}=host=127.0.0.1 password=secret-word"], env=base.env,
+        text=True, capture_output=True, check=False, timeout=30)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "secret-word" not in said
+    assert f"{setting} holds a password" in said
+
+
 def test_an_unreachable_postgres(base):
     check_refused(base, ["postgres=host=127.0.0.1 port=1 dbname=x"],
                   "postgres is not reachable", "check the setting postgres")
