@@ -64,6 +64,7 @@ SCHEDULER_SRC := $(call sources,scheduler)
 CTL_SRC       := $(call sources,scheduler/ctl)
 # The audit, in the scheduler and in the command.
 VERIFY_SRC    := $(call sources,scheduler/verify)
+REPLAY_SRC    := $(call sources,scheduler/replay)
 DOUBLE_SRC    := $(wildcard tests/double/*.c)
 UNIT_SRC      := $(wildcard tests/unit/test_*.c)
 MODEL_SRC     := $(wildcard tests/model/*.c)
@@ -118,7 +119,7 @@ $(eval $(call program,actionist-worker,$(call objects,worker/main.c \
 $(eval $(call program,actionist-runner,$(call objects,\
 	worker/run/runner_main.c $(RUN_SRC))))
 $(eval $(call program,actionist-scheduler,$(call objects,scheduler/main.c \
-	$(SCHEDULER_SRC) $(VERIFY_SRC))))
+	$(SCHEDULER_SRC) $(VERIFY_SRC) $(REPLAY_SRC))))
 
 $(BIN)/provider-double: $(call objects,$(DOUBLE_SRC))
 	@mkdir -p $(@D)
@@ -141,7 +142,7 @@ $(SQL_OBJECT): $(BUILD)/schema/migrations.c
 # A unit test may reach into the rooms of any program, but never its main.
 ROOMS := $(BUILD)/librooms.a
 $(ROOMS): $(call objects,$(PRODUCER_SRC) $(WORKER_SRC) $(RUN_SRC) \
-	$(SCHEDULER_SRC) $(VERIFY_SRC) $(CTL_SRC)) $(SQL_OBJECT)
+	$(SCHEDULER_SRC) $(VERIFY_SRC) $(REPLAY_SRC) $(CTL_SRC)) $(SQL_OBJECT)
 	@rm -f $@
 	$(AR) qcs $@ $^
 

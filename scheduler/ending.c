@@ -8,6 +8,7 @@
 #include "common/metrics.h"
 #include "scheduler/scheduler.h"
 #include "schema/outcome.h"
+#include "schema/replay.h"
 #include "schema/sql_scheduler.h"
 
 /* A request may have 1 MiB, so few at a time. */
@@ -110,7 +111,14 @@ static void put_document(struct buf *out, const PGresult *facts, int row,
     copy_name(facts, row, ENDING_TENANT, tenant);
     copy_name(facts, row, ENDING_CONNECTOR, connector);
     copy_name(facts, row, ENDING_ACTION, action);
-    copy_key(pg_get_bytes(facts, row, ENDING_REQUEST), key);
+    const int column = ENDING_REPLAY_OF;
+    const bool is_replay = !pg_is_null(facts, row, column + REPLAY_OF_ID);
+    if (is_replay && pg_get_bool(facts, row, column + REPLAY_OF_HAS_OWN_KEY)) {
+        /* as record_make_replay() does */
+        uuid_format(pg_get_uuid(facts, row, column + REPLAY_OF_EFFECT_ID), key);
+    } else {
+        copy_key(pg_get_bytes(facts, row, ENDING_REQUEST), key);
+    }
     const bool was_called =
         ending->calls > 0 && !pg_is_null(facts, row, ENDING_STARTED_AT);
     const struct outcome outcome = {.id = ending->id,
@@ -131,7 +139,9 @@ static void put_document(struct buf *out, const PGresult *facts, int row,
             pg_is_null(facts, row, ENDING_MANIFEST)
                 ? NULL
                 : (const uint8_t *)pg_get_bytes(facts, row, ENDING_MANIFEST)
-                      .ptr};
+                      .ptr,
+        .replay_of =
+            is_replay ? pg_get_uuid(facts, row, column + REPLAY_OF_ID) : NULL};
     outcome_put(out, &outcome);
 }
 

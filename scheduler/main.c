@@ -17,6 +17,7 @@
 #include "scheduler/held.h"
 #include "scheduler/pulse.h"
 #include "scheduler/relay.h"
+#include "scheduler/replay/replays.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sweep.h"
 #include "scheduler/upkeep.h"
@@ -61,6 +62,14 @@ static const struct conf_setting settings[] = {
         .help = "How long a window is kept after its last action ended; then "
                 "its keys act again. No shorter than Kafka keeps `actions`, "
                 "or a record that is read again acts again."},
+    {.name = "scheduler.replay_in_flight",
+        .type = CONF_INT,
+        .fallback = "200",
+        .min = 1,
+        .max = 10000,
+        .help = "Actions that all replays together may have on their way and "
+                "not yet ended, so that what is new does not queue behind "
+                "them."},
     {.name = "scheduler.audit_s",
         .type = CONF_INT,
         .fallback = "15",
@@ -101,7 +110,7 @@ static void on_stop(void *owner)
 static void close_all(struct scheduler *scheduler)
 {
     scheduler_door_close(scheduler->door);
-    if (!audit_close(scheduler->audit)) {
+    if (!audit_close(scheduler->audit) || !replays_close(scheduler->replays)) {
         on_too_late(scheduler);
     }
     windows_close(scheduler->windows);
@@ -162,6 +171,7 @@ static int open_all(struct scheduler *scheduler, struct err *err)
     scheduler->relay = relay_open(loop, scheduler->conf);
     scheduler->windows = windows_open(scheduler);
     scheduler->audit = audit_open(scheduler);
+    scheduler->replays = replays_open(scheduler);
     scheduler->door = scheduler_door_open(scheduler, err);
     return scheduler->door == NULL ? -1 : 0;
 }

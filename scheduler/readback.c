@@ -176,7 +176,7 @@ static int find_bounds(struct readback *readback, const struct positions *known,
     return 0;
 }
 
-static int read_watermark(
+int readback_read_watermark(
     struct readback *readback, int64_t *watermark, struct err *err)
 {
     rd_kafka_topic_partition_list_t *list =
@@ -320,7 +320,7 @@ int readback_read(
     start->foreign = 0;
     int result = find_bounds(readback, &start->positions, &next, &ends, err);
     if (result == 0) {
-        result = read_watermark(readback, &start->watermark, err);
+        result = readback_read_watermark(readback, &start->watermark, err);
     }
     if (result == 0 && count_behind(&next, &ends) > 0) {
         result = assign(readback, &next, &ends, err);

@@ -23,6 +23,10 @@ void readback_close(struct readback *readback); /* NULL ok */
 int readback_check_topic(struct readback *readback, size_t *max_record_bytes,
     struct err *err) MUST_CHECK;
 
+/* What was committed with the group's last transaction; -1: nothing. */
+int readback_read_watermark(
+    struct readback *readback, int64_t *watermark, struct err *err) MUST_CHECK;
+
 /*
  * After both lanes are fenced: takes the end offsets, waits until everything
  * before them is decided, and reads from start->positions up to them what is

@@ -20,6 +20,7 @@ struct ending;
 struct held;
 struct pulse;
 struct relay;
+struct replays;
 struct sweep;
 struct upkeep;
 struct windows;
@@ -39,6 +40,7 @@ struct scheduler {
     struct upkeep *upkeep;
     struct windows *windows;
     struct audit *audit;
+    struct replays *replays;
     struct door *door;
     bool is_stopping;
 };

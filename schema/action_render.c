@@ -158,7 +158,7 @@ static int render_headers(struct draft *draft)
     }
     if (action->key_header != NULL) {
         char id[UUID_TEXT_SIZE];
-        uuid_format(draft->record->id, id);
+        uuid_format(record_effect_id(draft->record), id);
         put_header(draft, action->key_header, id);
     }
     for (size_t i = 0; i < request->headers.count; i++) {

@@ -34,11 +34,11 @@
     "  and ($2::text is null or w.tenant = $2) returning w.*),"                \
     " moved as (insert into live (id, window_no, tenant, attempt_no, state,"   \
     "   effect, calls, deaths, is_effect_unknown, is_cancelled, deadline,"     \
-    "   started_at, since)"                                                    \
+    "   started_at, since, replay_id, root_id)"                                \
     "  select id, window_no, tenant, attempt_no + 1, 1, effect, calls, "       \
     "deaths,"                                                                  \
     "   is_effect_unknown, true, deadline, started_at,"                        \
-    "   fleet_now() - interval '1 s' from gone"                                \
+    "   fleet_now() - interval '1 s', replay_id, root_id from gone"            \
     "  returning id, window_no, tenant, attempt_no),"                          \
     " taken as (select * from marked union all select * from moved),"          \
     " noted as (" LEDGER_INSERT "  select g.id, g.tenant, " LEDGER_KEEP_DAYS   \

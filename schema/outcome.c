@@ -181,6 +181,18 @@ static void put_manifest(struct buf *out, const uint8_t *digest)
     buf_put_char(out, '"');
 }
 
+static void put_replay_of(struct buf *out, const uint8_t *id)
+{
+    char text[UUID_TEXT_SIZE];
+    if (id == NULL) {
+        json_put_name(out, "replay_of");
+        buf_put_str(out, "null");
+        return;
+    }
+    uuid_format(id, text);
+    put_text(out, "replay_of", text);
+}
+
 void outcome_put(struct buf *out, const struct outcome *outcome)
 {
     buf_put_char(out, '{');
@@ -192,8 +204,8 @@ void outcome_put(struct buf *out, const struct outcome *outcome)
     put_time(out, "finished_at", outcome->finished_at_us);
     put_usage(out, outcome);
     put_manifest(out, outcome->manifest);
-    json_put_name(out, "replay_of");
-    buf_put_str(out, "null}");
+    put_replay_of(out, outcome->replay_of);
+    buf_put_char(out, '}');
 }
 
 void outcome_put_error(struct buf *out, const struct outcome_error *error)

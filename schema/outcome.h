@@ -35,7 +35,8 @@ struct outcome {
     int64_t cpu_ms;
     int64_t memory_peak_bytes;
     int64_t egress_bytes;
-    const uint8_t *manifest; /* 32 bytes; NULL: null */
+    const uint8_t *manifest;  /* 32 bytes; NULL: null */
+    const uint8_t *replay_of; /* UUID_SIZE bytes; NULL: null */
 };
 
 /* Appends the document. result becomes the JSON value if it is valid JSON,

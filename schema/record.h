@@ -61,6 +61,9 @@ struct record {
     bool is_dry_run;
     uint8_t id[UUID_SIZE];
     uint8_t fingerprint[FINGERPRINT_SIZE];
+    bool is_replay; /* then the next two hold; see record_make_replay() */
+    uint8_t replay_of[UUID_SIZE];
+    uint8_t effect_id[UUID_SIZE]; /* as whom the provider knows it */
 };
 
 enum record_verdict {
@@ -92,6 +95,17 @@ void record_id_of_source(const char *topic, int32_t partition, int64_t offset,
     uint8_t id[UUID_SIZE]);
 void record_fingerprint(struct span action, struct json_value payload,
     uint8_t fingerprint[FINGERPRINT_SIZE]);
+
+/*
+ * Makes the record of an action that of a replay of it, which the provider
+ * knows as effect_id: by the key of the request, or by one of its own, that is
+ * the text of this id. It yields to what is new: priority 0.
+ */
+void record_make_replay(struct record *record,
+    const uint8_t replay_of[UUID_SIZE], const uint8_t effect_id[UUID_SIZE],
+    bool has_own_key);
+/* What a provider gets to dedupe by: the same for an action's replays. */
+const uint8_t *record_effect_id(const struct record *record);
 
 /*
  * The record the HTTP door puts on Kafka: the caller's object with spec,

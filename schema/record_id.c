@@ -69,6 +69,24 @@ void record_id_of_source(
     buf_fini(&position);
 }
 
+void record_make_replay(struct record *record,
+    const uint8_t replay_of[UUID_SIZE], const uint8_t effect_id[UUID_SIZE],
+    bool has_own_key)
+{
+    record->is_replay = true;
+    record->priority = 0;
+    memcpy(record->replay_of, replay_of, UUID_SIZE);
+    memcpy(record->effect_id, effect_id, UUID_SIZE);
+    if (has_own_key) {
+        uuid_format(effect_id, record->key);
+    }
+}
+
+const uint8_t *record_effect_id(const struct record *record)
+{
+    return record->is_replay ? record->effect_id : record->id;
+}
+
 void record_fingerprint(struct span action, struct json_value payload,
     uint8_t fingerprint[FINGERPRINT_SIZE])
 {

@@ -2,6 +2,7 @@
 #include "schema/sql_ctl.h"
 
 #include "schema/cancel.h"
+#include "schema/replay_sql.h"
 
 /* p is just the pause of that scope. */
 #define IS_SCOPE                                                               \
@@ -276,4 +277,26 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         "update webhook_source set mapping = $3, version = version + 1,"
         " changed_at = fleet_now() where tenant = $1 and source = $2",
         3, {PG_TEXT, PG_TEXT, PG_BYTEA}},
+    [SQL_CTL_BEGIN] = {"begin", "begin", 0, {0}},
+    [SQL_CTL_COMMIT] = {"commit", "commit", 0, {0}},
+    /* id */
+    [SQL_CTL_TENANT_OF] = {"tenant_of",
+        "select tenant from action where id = $1"
+        " union all select tenant from outcome where id = $1"
+        " union all select tenant from reservation where id = $1 limit 1",
+        1, {PG_UUID}},
+    /* Creating a replay: see schema/replay_sql.h. */
+    [SQL_CTL_REPLAY_LOCK] = {"replay_lock", REPLAY_LOCK_SQL, 1, {PG_TEXT}},
+    [SQL_CTL_REPLAY_CLASH] = {"replay_clash", REPLAY_CLASH_SQL, 2,
+        {PG_UUID_ARRAY, PG_TEXT}},
+    [SQL_CTL_REPLAY_CREATE] = {"replay_create", REPLAY_CREATE_SQL, 20,
+        {REPLAY_CREATE_TYPES}},
+    [SQL_CTL_REPLAY_IDS] = {"replay_ids", REPLAY_IDS_SQL, 3,
+        {PG_UUID, PG_INT4, PG_UUID_ARRAY}},
+    [SQL_CTL_REPLAY_GET] = {"replay_get", REPLAY_GET_SQL, 2,
+        {PG_UUID, PG_TEXT}},
+    [SQL_CTL_REPLAY_LIST] = {"replay_list", REPLAY_LIST_SQL, 3,
+        {PG_TEXT, PG_UUID, PG_INT4}},
+    [SQL_CTL_REPLAY_ACT] = {"replay_act", REPLAY_ACT_SQL, 4,
+        {PG_UUID, PG_TEXT, PG_INT4, PG_TEXT}},
 };

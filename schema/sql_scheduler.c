@@ -2,6 +2,7 @@
 #include "schema/sql_scheduler.h"
 
 #include "schema/ledger.h"
+#include "schema/replay.h"
 
 #define OUTCOME_COLUMNS "seq, id, window_no, tenant, body"
 
@@ -117,9 +118,11 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "  where w.id between p.id and p.id"
         "  returning w.*)"
         " insert into live (id, window_no, tenant, attempt_no, state, effect,"
-        "  calls, deaths, is_effect_unknown, deadline, started_at)"
+        "  calls, deaths, is_effect_unknown, deadline, started_at,"
+        "  replay_id, root_id)"
         " select id, window_no, tenant, attempt_no + 1, 1, effect, calls,"
-        "  deaths, is_effect_unknown, deadline, started_at from gone"
+        "  deaths, is_effect_unknown, deadline, started_at, replay_id,"
+        "  root_id from gone"
         " returning id, tenant, attempt_no",
         1, {PG_INT4}},
     [SQL_WORK_DUE_NEXT] = {"due_next", "select " NEXT_DUE_US, 0, {0}},
@@ -148,9 +151,10 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "  where w.id between p.id and p.id returning w.*),"
         " moved as (insert into live (id, window_no, tenant, attempt_no,"
         "   state, effect, calls, deaths, is_effect_unknown, deadline,"
-        "   started_at)"
+        "   started_at, replay_id, root_id)"
         "  select id, window_no, tenant, attempt_no + 1, 1, effect, calls,"
-        "   deaths, is_effect_unknown, deadline, started_at from gone"
+        "   deaths, is_effect_unknown, deadline, started_at, replay_id,"
+        "   root_id from gone"
         "  returning id, tenant, attempt_no)"
         " select m.id, m.tenant, m.attempt_no from moved m"
         " join gone g on g.id = m.id order by g.due",
@@ -218,8 +222,8 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
     /* ids */
     [SQL_WORK_LIVE_FACTS] = {"live_facts",
         "select l.id, l.attempt_no, l.tenant, coalesce(l.started_at, l.since),"
-        "  a.connector, a.action, a.manifest, a.request, fleet_now()"
-        " from unnest($1::uuid[]) as u (id)"
+        "  a.connector, a.action, a.manifest, a.request, fleet_now(),"
+        " " REPLAY_OF_ACTION " from unnest($1::uuid[]) as u (id)"
         " join live l on l.id between u.id and u.id"
         " join action a on a.id between l.id and l.id"
         "  and a.window_no = l.window_no",
@@ -227,8 +231,8 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
     /* ids */
     [SQL_WORK_WAITING_FACTS] = {"waiting_facts",
         "select t.id, t.attempt_no, t.tenant, t.started_at, a.connector,"
-        "  a.action, a.manifest, a.request, fleet_now()"
-        " from unnest($1::uuid[]) as u (id)"
+        "  a.action, a.manifest, a.request, fleet_now(),"
+        " " REPLAY_OF_ACTION " from unnest($1::uuid[]) as u (id)"
         " join waiting t on t.id between u.id and u.id"
         " join action a on a.id between t.id and t.id"
         "  and a.window_no = t.window_no",
@@ -244,11 +248,11 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "  and not exists (select from worker w where w.boot_id = l.owner"
         "   and w.state = 1)"
         "  returning l.id, l.window_no, l.tenant, i.status, i.attempt_no,"
-        "   i.calls, i.error_code, i.body)"
+        "   i.calls, i.error_code, i.body, l.replay_id, l.root_id)"
         " insert into outcome (id, window_no, tenant, status, attempt_no,"
-        "  calls, error_code, body)"
+        "  calls, error_code, body, replay_id, root_id)"
         " select id, window_no, tenant, status, attempt_no, calls, error_code,"
-        "  body from gone returning status",
+        "  body, replay_id, root_id from gone returning status",
         6,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
             PG_TEXT_ARRAY, PG_BYTEA_ARRAY}},
@@ -259,11 +263,11 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "  where t.id between i.id and i.id"
         "  and t.attempt_no = i.attempt_no"
         "  returning t.id, t.window_no, t.tenant, i.status, i.attempt_no,"
-        "   i.calls, i.error_code, i.body)"
+        "   i.calls, i.error_code, i.body, t.replay_id, t.root_id)"
         " insert into outcome (id, window_no, tenant, status, attempt_no,"
-        "  calls, error_code, body)"
+        "  calls, error_code, body, replay_id, root_id)"
         " select id, window_no, tenant, status, attempt_no, calls, error_code,"
-        "  body from gone returning status",
+        "  body, replay_id, root_id from gone returning status",
         6,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
             PG_TEXT_ARRAY, PG_BYTEA_ARRAY}},

@@ -127,7 +127,8 @@ enum ending_column {
     ENDING_ACTION,
     ENDING_MANIFEST,
     ENDING_REQUEST,
-    ENDING_NOW
+    ENDING_NOW,
+    ENDING_REPLAY_OF /* the columns of enum replay_of_column */
 };
 
 #endif

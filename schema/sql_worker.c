@@ -4,6 +4,7 @@
 #include "schema/connector_cache.h"
 #include "schema/ledger.h"
 #include "schema/repeats.h"
+#include "schema/replay.h"
 
 /*
  * Rows are looked up by `id between x and x`, which is `id = x` but for the
@@ -22,7 +23,7 @@
 #define LIVE_COLUMNS                                                           \
     "r.id, r.tenant, r.attempt_no, r.state, r.effect, r.calls,"                \
     " r.is_effect_unknown, r.is_cancelled, r.deadline, r.started_at,"          \
-    " a.manifest, a.request"
+    " a.manifest, a.request, " REPLAY_OF_ACTION
 
 const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
     /* Shared with other claims; rotation of the idempotency window takes it
@@ -132,11 +133,11 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "  where l.id between i.id and i.id and l.attempt_no = i.attempt_no"
         "  and l.owner = $7"
         "  returning l.id, l.window_no, l.tenant, i.status, i.attempt_no,"
-        "   i.calls, i.error_code, i.body)"
+        "   i.calls, i.error_code, i.body, l.replay_id, l.root_id)"
         " insert into outcome (id, window_no, tenant, status, attempt_no,"
-        "  calls, error_code, body)"
+        "  calls, error_code, body, replay_id, root_id)"
         " select id, window_no, tenant, status, attempt_no, calls, error_code,"
-        "  body from gone returning id",
+        "  body, replay_id, root_id from gone returning id",
         7,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_INT4_ARRAY,
             PG_TEXT_ARRAY, PG_BYTEA_ARRAY, PG_UUID}},
@@ -156,7 +157,7 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "  where l.id between i.id and i.id and l.attempt_no = i.attempt_no"
         "  and l.owner = $11 and not l.is_cancelled"
         "  returning l.id, l.window_no, l.tenant, l.effect, l.deaths,"
-        "   l.deadline, i.attempt_no, i.reason,"
+        "   l.deadline, l.replay_id, l.root_id, i.attempt_no, i.reason,"
         "   case when i.reason = 5 then i.due else greatest(i.due,"
         "    fleet_now() + i.wait_ms * interval '1 millisecond') end as due,"
         "   i.calls, i.is_unknown, i.started_at, i.error, i.note, i.code,"
@@ -172,11 +173,11 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         "   or g.attempt_no = 1)"
         " insert into waiting (id, window_no, tenant, attempt_no, reason, due,"
         "  effect, calls, deaths, is_effect_unknown, deadline, started_at,"
-        "  error, pause_no)"
+        "  error, pause_no, replay_id, root_id)"
         " select id, window_no, tenant, attempt_no, reason, due,"
         "  effect, calls, case when note is null then deaths else 0 end,"
-        "  is_unknown, deadline, started_at, error, pause_no from gone"
-        " returning id",
+        "  is_unknown, deadline, started_at, error, pause_no, replay_id,"
+        "  root_id from gone returning id",
         13,
         {PG_UUID_ARRAY, PG_INT4_ARRAY, PG_INT2_ARRAY, PG_TIMESTAMPTZ_ARRAY,
             PG_INT8_ARRAY, PG_INT4_ARRAY, PG_BOOL_ARRAY, PG_TIMESTAMPTZ_ARRAY,

@@ -50,7 +50,8 @@ enum live_column {
     LIVE_DEADLINE,
     LIVE_STARTED_AT,
     LIVE_MANIFEST,
-    LIVE_REQUEST
+    LIVE_REQUEST,
+    LIVE_REPLAY_OF, /* the columns of enum replay_of_column */
 };
 
 /* Columns of SQL_WORKER_MAPPINGS. */

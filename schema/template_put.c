@@ -66,7 +66,7 @@ static int put_own(const struct piece *piece, const struct record *record,
     char id[UUID_TEXT_SIZE];
     switch (piece->kind) {
     case PIECE_ID:
-        uuid_format(record->id, id);
+        uuid_format(record_effect_id(record), id);
         buf_put_str(out, id);
         break;
     case PIECE_TENANT:

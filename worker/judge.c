@@ -106,6 +106,7 @@ static struct outcome draft_outcome(const struct job *job, int64_t now_us)
         .finished_at_us = now_us,
         .manifest =
             job->manifest == NULL ? NULL : manifest_digest(job->manifest),
+        .replay_of = job->record.is_replay ? job->record.replay_of : NULL,
     };
 }
 

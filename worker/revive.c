@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/time.h"
+#include "schema/replay.h"
 #include "schema/sql_worker.h"
 #include "worker/admit.h"
 #include "worker/call.h"
@@ -74,6 +75,17 @@ static void read_request(
         job->record.tenant, sizeof(job->record.tenant), "%s", tenant);
 }
 
+static void keep_replay(struct job *job, const PGresult *rows, int row)
+{
+    const int column = LIVE_REPLAY_OF;
+    if (!pg_is_null(rows, row, column + REPLAY_OF_ID)) {
+        record_make_replay(&job->record,
+            pg_get_uuid(rows, row, column + REPLAY_OF_ID),
+            pg_get_uuid(rows, row, column + REPLAY_OF_EFFECT_ID),
+            pg_get_bool(rows, row, column + REPLAY_OF_HAS_OWN_KEY));
+    }
+}
+
 static int64_t get_time(const PGresult *rows, int row, int column)
 {
     return pg_is_null(rows, row, column) ? 0 : pg_get_time(rows, row, column);
@@ -93,6 +105,7 @@ void revive_row(struct worker *worker, const PGresult *rows, int row)
         memcpy(tenant, name.ptr, name.len);
     }
     read_request(job, tenant, id, pg_is_null(rows, row, LIVE_MANIFEST));
+    keep_replay(job, rows, row);
     keep_digest(job, rows, row);
     job->asked_us = now_mono_us();
     job->attempt_no = (int)pg_get_int(rows, row, LIVE_ATTEMPT_NO);

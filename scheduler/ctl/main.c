@@ -22,6 +22,7 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_RESOLVE,
     &COMMAND_PAUSE,
     &COMMAND_RESUME,
+    &COMMAND_REPLAY,
     &COMMAND_VERIFY,
     &COMMAND_DEV,
     &COMMAND_BENCH,

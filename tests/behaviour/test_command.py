@@ -14,7 +14,8 @@ from lib.programs import BIN
 from local.cluster import new_space_name
 
 COMMANDS = ("migrate", "key", "connector", "webhook", "publish", "get",
-            "list", "logs", "ledger", "cancel", "resolve", "pause", "resume", "verify", "dev")
+            "list", "logs", "ledger", "cancel", "resolve", "pause", "resume",
+            "replay", "verify", "dev")
 
 MANIFEST = {
     "manifest": 1, "name": "shop", "version": "1.0.0",
@@ -231,6 +232,7 @@ RIGHTS = {
     "webhook_source": "S", "ledger_keep": "S", "pause": "S",
     "resolution": "SI",
     "webhook": "SI", "webhook_keep": "S", "webhook_retention": "S",
+    "replay": "SIU", "replay_ids": "SID", "replay_open": "SID",
     "audit_mark": "SIUD", "audit_open": "SIUD", "audit_finding": "SIUD",
 }
 PRIVILEGES = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE",

@@ -6,6 +6,7 @@
 
 #include "common/pg_private.h"
 #include "schema/sql_producer.h"
+#include "schema/sql_replay.h"
 #include "schema/sql_scheduler.h"
 #include "schema/sql_worker.h"
 
@@ -29,6 +30,7 @@ int main(void)
     print(SQL_RELAY, SQL_RELAY_COUNT);
     print(SQL_WORK, SQL_WORK_COUNT);
     print(SQL_WINDOW, SQL_WINDOW_COUNT);
+    print(SQL_REPLAY, SQL_REPLAY_COUNT);
     print(SQL_PULSE, SQL_PULSE_COUNT);
     print(SQL_RESERVE, SQL_RESERVE_COUNT);
     print(SQL_LOOK, SQL_LOOK_COUNT);
