@@ -284,3 +284,46 @@ def test_declared_anew_is_run_as_declared_now(scene, house, double):
                   **where)
     said = scene.replay(out["id"], "--force", "--reason", "test", code=5)
     assert said["skipped"] == {"total": 1, "undeclared": 1}
+
+
+def test_ops_07_replay_of_what_is_paused_queues_nothing(scene):
+    out = scene.end("a")["a"]
+    scope = ("--tenant", scene.tenant, "--connector", CONNECTOR)
+    scene.house.ctl("pause", *scope, "--reason", "theirs is down")
+    said = scene.replay(out["id"], code=5)
+    assert said["skipped"] == {"total": 1, "paused": 1}
+    assert scene.house.sql("select count(*) from action where tenant = %s",
+                           (scene.tenant,)) == [(1,)]
+    scene.house.ctl("resume", *scope)
+    assert scene.replay(out["id"])["outcomes"]["succeeded"] == 1
+
+
+@pytest.mark.parametrize("word, replayed", [("succeeded", 0), ("failed", 1)])
+def test_what_a_person_found_out_counts(scene, word, replayed):
+    """An unsafe action in doubt, of which somebody has said what became."""
+    out = scene.end("a", action="unsafe",
+                    steps=({"reset": "before_body"}, {}))["a"]
+    scene.house.ctl("resolve", out["id"], "--as", word, "--note", "asked")
+    said = scene.replay("--tenant", scene.tenant, "--status", "indeterminate")
+    assert said["matched"] == 1 and said["replayed"] == replayed
+    assert len(scene.calls("a")) == 1 + replayed
+
+
+def test_each_act_is_in_the_ledger(scene):
+    out = scene.end("a")["a"]
+    said = scene.replay(out["id"], "--reason", "outage of tuesday")
+    rows = scene.house.sql(
+        "select id::text, actor, reason, convert_from(detail, 'UTF8')"
+        " from ledger where tenant = %s and kind = 9 order by at, entry",
+        (scene.tenant,))
+    told = [(row[0], row[1], json.loads(row[3])) for row in rows]
+    who = said["actor"]
+    again = scene.replays(out["id"])[0]
+    assert [(one[0], one[1]) for one in told] == [
+        (None, who), (out["id"], who), (None, "scheduler")]
+    assert {row[2] for row in rows} == {"outage of tuesday"}
+    assert [one[2].get("op") for one in told] == ["create", None, "end"]
+    assert told[1][2] == {"replay": said["id"], "action": again["id"]}
+    assert told[2][2]["succeeded"] == told[2][2]["replayed"] == 1
+    # The story of the first one tells of it.
+    assert again["id"] in scene.house.ctl("get", out["id"], "--json").stdout
