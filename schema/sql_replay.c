@@ -59,7 +59,7 @@
     " size as (select max(seq) as last, count(*) as count from page)"
 
 /* $6 statuses, $7 error code, $8 since, $9 until, $10 connector, $11 action,
- * $12 source: of those of the page that match. */
+ * $12 source of the webhook that it was made of: of the page, what matches. */
 #define MATCHES                                                                \
     " where ($6 = 0 or (1 << o.status) & $6 <> 0)"                             \
     " and ($7::text is null or o.error_code = $7)"                             \
@@ -67,7 +67,9 @@
     " and ($9::timestamptz is null or o.finished_at < $9)"                     \
     " and ($10::text is null or a.connector = $10)"                            \
     " and ($11::text is null or a.action = $11)"                               \
-    " and ($12::text is null or a.source like $12)"
+    " and ($12::text is null or exists (select from webhook w"                 \
+    "  where w.id = coalesce(o.root_id, o.id) and w.tenant = $2"               \
+    "  and w.source = $12))"
 #define PAGE_TYPES                                                             \
     PG_UUID, PG_TEXT, PG_INT8, PG_INT8, PG_INT4, PG_INT4, PG_TEXT,             \
         PG_TIMESTAMPTZ, PG_TIMESTAMPTZ, PG_TEXT, PG_TEXT, PG_TEXT
@@ -118,7 +120,8 @@
 
 /* As SCAN_SQL, and $13 bytes at most: a row beyond them has no body. */
 #define BODIES_SQL                                                             \
-    PAGE("seq, id, window_no, status, error_code, finished_at, tenant, body",  \
+    PAGE("seq, id, window_no, status, error_code, finished_at, root_id,"       \
+         " tenant, body",                                                      \
         "")                                                                    \
     ", m as (select o.seq, o.id, o.tenant, a.traceparent, o.body,"             \
     "   sum(octet_length(o.body)) over (order by o.seq) as bytes_so_far"       \

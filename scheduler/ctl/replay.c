@@ -116,6 +116,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
         {"until", "T", "ended before", &words.until, NULL},
         {"connector", "C", "of this connector", &words.connector, NULL},
         {"action", "A", "this action", &words.action, NULL},
+        {"source", "S", "made by webhooks of this source", &words.source, NULL},
         {"rate", "N/s", "so many a second at most", &words.rate, NULL},
         {"limit", "N", "so many at most", &words.limit, NULL},
         {"new-key", NULL, "under new keys: providers see new requests", NULL,

@@ -25,6 +25,7 @@ struct replay_words {
     const char *error_code;
     const char *since;
     const char *until;
+    const char *source;
     const char *rate;
     const char *limit;
     const char *to;

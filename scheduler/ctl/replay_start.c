@@ -119,6 +119,7 @@ static int take_names(
         {"tenant", words->tenant, wish->tenant},
         {"connector", words->connector, wish->connector},
         {"action", words->action, wish->action},
+        {"source", words->source, wish->source},
     };
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         const int code =
@@ -210,7 +211,8 @@ static int make_wish(struct ctl *ctl, const struct replay_words *words,
     const bool has_filter = wish->connector[0] != '\0' ||
                             wish->action[0] != '\0' || wish->statuses != 0 ||
                             wish->error_code[0] != '\0' ||
-                            wish->since_us != 0 || wish->until_us != 0;
+                            wish->since_us != 0 || wish->until_us != 0 ||
+                            wish->source[0] != '\0';
     wish->id_count = (int64_t)ids->count;
     wish->is_dry_run = words->is_dry_run;
     wish->has_new_key = words->has_new_key;

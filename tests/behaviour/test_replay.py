@@ -132,6 +132,19 @@ def test_filters_choose(scene):
     assert planned("--status", both, "--since", "1h") == 3
 
 
+def test_source_is_that_of_the_webhook_it_was_made_of(scene):
+    before = scene.end("a", "b")
+    scene.house.sql(
+        "insert into webhook (keep_days, at, kafka_partition, kafka_offset, id,"
+        " tenant, source, verdict, scheme, decision, method, headers, body)"
+        " values (30, now(), 0, %s, %s, %s, 'shop', 0, 'github', 1, 'POST',"
+        " '[]', '{}')", (uuid.uuid4().int % 10**9, before["a"]["id"],
+                         scene.tenant))
+    said = scene.replay("--tenant", scene.tenant, "--status", "exhausted",
+                        "--source", "shop", "--dry-run")
+    assert said["sample"] == [before["a"]["id"]]
+
+
 def test_sch_10_and_ops_04_one_of_a_line_at_a_time(scene):
     """Retried, cancelled, or waiting: what is under way is refused; what has
     ended may be replayed; of two at once only one does anything."""
