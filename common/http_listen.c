@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -51,45 +50,19 @@ static bool is_loopback(const struct sockaddr *address)
     return IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr);
 }
 
-void http_peer_text(const struct sockaddr *address, char *out)
-{
-    static const char mapped[] = "::ffff:";
-    char text[INET6_ADDRSTRLEN] = "";
-    if (address->sa_family == AF_INET) {
-        struct sockaddr_in in;
-        memcpy(&in, address, sizeof(in));
-        (void)inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
-    } else if (address->sa_family == AF_INET6) {
-        struct sockaddr_in6 in6;
-        memcpy(&in6, address, sizeof(in6));
-        (void)inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
-    }
-    const bool is_mapped =
-        strncmp(text, mapped, strlen(mapped)) == 0 && strchr(text, '.') != NULL;
-    (void)snprintf(
-        out, HTTP_PEER_SIZE, "%s", is_mapped ? text + strlen(mapped) : text);
-}
-
+/* A host with a colon in it is IPv6. */
 static void bound_text(int fd, char *out)
 {
     struct sockaddr_storage bound;
     socklen_t size = sizeof(bound);
+    char host[HOST_SIZE] = "?";
+    char port[PORT_SIZE] = "?";
     memset(&bound, 0, sizeof(bound));
     (void)getsockname(fd, (struct sockaddr *)&bound, &size);
-    char host[HTTP_PEER_SIZE];
-    http_peer_text((const struct sockaddr *)&bound, host);
-    uint16_t port = 0;
-    if (bound.ss_family == AF_INET) {
-        struct sockaddr_in in;
-        memcpy(&in, &bound, sizeof(in));
-        port = ntohs(in.sin_port);
-    } else {
-        struct sockaddr_in6 in6;
-        memcpy(&in6, &bound, sizeof(in6));
-        port = ntohs(in6.sin6_port);
-    }
+    (void)getnameinfo((const struct sockaddr *)&bound, size, host, sizeof(host),
+        port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
     (void)snprintf(out, HTTP_ADDRESS_SIZE,
-        strchr(host, ':') == NULL ? "%s:%u" : "[%s]:%u", host, port);
+        strchr(host, ':') == NULL ? "%s:%s" : "[%s]:%s", host, port);
 }
 
 static int bind_to(

@@ -17,7 +17,6 @@
 #include "common/http_server.h"
 
 #define HTTP_ADDRESS_SIZE 80
-#define HTTP_PEER_SIZE 48
 #define HTTP_MAX_HEADER_BYTES 32768
 #define HTTP_MAX_REPLY_HEADERS 16
 #define HTTP_NEVER INT64_MAX
@@ -30,7 +29,6 @@ struct http_conn {
     int fd;                       /* libmicrohttpd's */
     int linger_fd;                /* a copy of it that outlives it, or -1 */
     int64_t deadline_us;
-    char peer[HTTP_PEER_SIZE];
 };
 
 struct http_server {
@@ -68,7 +66,6 @@ struct http_request {
     char *path;
     struct buf body;
     size_t sunk; /* bytes over the limit that were read and thrown away */
-    void *context;
     struct loop_fd *gone_watch;
     loop_fn on_gone;
     void *on_gone_owner;
@@ -97,7 +94,6 @@ void http_server_resume(
 /* A bound, listening, non-blocking socket; its text into out. */
 int http_listen(
     const struct http_options *options, char *out, struct err *err) MUST_CHECK;
-void http_peer_text(const struct sockaddr *address, char *out);
 
 /* -- http_request.c -------------------------------------------------------- */
 

@@ -274,21 +274,6 @@ struct span http_body(const struct http_request *request)
     return buf_span(&request->body);
 }
 
-const char *http_peer(const struct http_request *request)
-{
-    return request->conn == NULL ? "" : request->conn->peer;
-}
-
-void http_set_context(struct http_request *request, void *context)
-{
-    request->context = context;
-}
-
-void *http_context(const struct http_request *request)
-{
-    return request->context;
-}
-
 /* -- gone clients ---------------------------------------------------------- */
 
 void http_request_stop_gone(struct http_request *request)

@@ -83,10 +83,6 @@ static void add_conn(struct http_server *server,
     conn->fd =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
             ->connect_fd;
-    http_peer_text(
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
-            ->client_addr,
-        conn->peer);
     conn->deadline_us =
         now_mono_us() + server->options.idle_timeout_s * US_PER_S;
     conn->next = server->conns;

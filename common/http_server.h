@@ -72,17 +72,12 @@ typedef void (*http_each_fn)(void *arg, const char *name, const char *value);
 void http_each_header(
     const struct http_request *request, http_each_fn fn, void *arg);
 struct span http_body(const struct http_request *request);
-const char *http_peer(
-    const struct http_request *request); /* address, no port */
 /* True once the client is known to have closed. A late answer is still tried:
  * the client may have closed only its sending side. */
 bool http_is_gone(const struct http_request *request);
 /* Runs when the client closes before the reply. Only requests that ask for it
  * are watched. */
 void http_on_gone(struct http_request *request, loop_fn fn, void *owner);
-/* A pointer of the handler's, for its own state. */
-void http_set_context(struct http_request *request, void *context);
-void *http_context(const struct http_request *request);
 
 /* -- the answer ------------------------------------------------------------ */
 

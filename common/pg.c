@@ -291,7 +291,6 @@ static void take_setup_result(struct pg *pg, PGresult *result)
     } else if (next > 0) {
         loop_timer_stop(pg->deadline);
         pg->state = PG_STATE_UP;
-        pg->generation++;
         pg->backoff_ms = 0;
         LOG(INFO, "pg_connected",
             (&(struct log_fields){.name1 = "connection", .value1 = pg->name}),
@@ -484,9 +483,4 @@ size_t pg_queued(const struct pg *pg)
 int pg_backend_pid(const struct pg *pg)
 {
     return pg_is_up(pg) ? PQbackendPID(pg->conn) : 0;
-}
-
-uint64_t pg_generation(const struct pg *pg)
-{
-    return pg->generation;
 }

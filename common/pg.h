@@ -105,7 +105,6 @@ int pg_rows(const PGresult *result);
 bool pg_is_null(const PGresult *result, int row, int column);
 bool pg_get_bool(const PGresult *result, int row, int column);
 int64_t pg_get_int(const PGresult *result, int row, int column); /* int2/4/8 */
-double pg_get_float(const PGresult *result, int row, int column);
 struct span pg_get_bytes(const PGresult *result, int row, int column);
 const uint8_t *pg_get_uuid(const PGresult *result, int row, int column);
 int64_t pg_get_time(const PGresult *result, int row, int column); /* wall us */
@@ -156,8 +155,6 @@ bool pg_is_up(const struct pg *pg);
 void pg_reset(struct pg *pg);
 size_t pg_queued(const struct pg *pg);   /* batches not ended yet */
 int pg_backend_pid(const struct pg *pg); /* 0 while down */
-/* Changes on each connect, starting at 1; 0 before the first. */
-uint64_t pg_generation(const struct pg *pg);
 
 /* A batch: begin, steps, commit. A step's parameters are copied. done runs
  * later from the loop, never from inside pg_commit(). */

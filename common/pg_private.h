@@ -75,7 +75,6 @@ struct pg {
     struct pg_queue finished; /* the callback is still to run */
     size_t queued;
     int64_t backoff_ms;
-    uint64_t generation;
     struct err lost; /* why the connection is, or is to be, given up */
     int setup_seen;
     unsigned hold; /* frames on the stack that use this struct */

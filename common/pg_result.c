@@ -64,18 +64,6 @@ int64_t pg_get_int(const PGresult *result, int row, int column)
     return length == 4 ? get_int4(value) : get_int8(value);
 }
 
-double pg_get_float(const PGresult *result, int row, int column)
-{
-    if (pg_is_null(result, row, column)) {
-        return 0.0;
-    }
-    assert(PQgetlength(result, row, column) == 8);
-    const int64_t bits = get_int8(PQgetvalue(result, row, column));
-    double value = 0.0;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
 struct span pg_get_bytes(const PGresult *result, int row, int column)
 {
     if (pg_is_null(result, row, column)) {

@@ -39,7 +39,6 @@ struct egress_rule {
 const struct egress_rule *manifest_egress(
     const struct manifest *manifest, size_t *count);
 
-const char *action_name(const struct manifest_action *action);
 enum effect action_effect(const struct manifest_action *action);
 int64_t action_timeout_ms(const struct manifest_action *action);
 /* keyed: name of the header that carries our key; NULL otherwise. */

@@ -264,11 +264,6 @@ int load_actions(const struct load *load, void *target, struct json_value value,
 
 /* -- reading ------------------------------------------------------------------- */
 
-const char *action_name(const struct manifest_action *action)
-{
-    return action->name;
-}
-
 enum effect action_effect(const struct manifest_action *action)
 {
     return action->effect;

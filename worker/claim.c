@@ -79,11 +79,6 @@ void claim_add(struct claim *claim, struct job *job)
     kick(claim, 0);
 }
 
-size_t claim_waiting(const struct claim *claim)
-{
-    return claim->queue.count;
-}
-
 bool claim_is_busy(const struct claim *claim)
 {
     return claim->count > 0;

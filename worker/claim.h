@@ -21,7 +21,6 @@ void claim_close(struct claim *claim); /* NULL ok */
 
 /* Takes the job over. Its offset entry is done once it is durable. */
 void claim_add(struct claim *claim, struct job *job);
-size_t claim_waiting(const struct claim *claim);
 bool claim_is_busy(const struct claim *claim);
 /* Monotonic time at which the batch under way was sent; 0: none. */
 int64_t claim_since_us(const struct claim *claim);

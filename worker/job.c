@@ -69,22 +69,6 @@ bool job_list_remove(struct job_list *list, struct job *job)
     return true;
 }
 
-void job_list_prepend(struct job_list *list, struct job_list *from)
-{
-    if (from->head == NULL) {
-        return;
-    }
-    from->tail->next = list->head;
-    if (list->head != NULL) {
-        list->head->prev = from->tail;
-    } else {
-        list->tail = from->tail;
-    }
-    list->head = from->head;
-    list->count += from->count;
-    *from = (struct job_list){0};
-}
-
 void job_list_free(struct jobs *jobs, struct job_list *list)
 {
     struct job *job = NULL;

@@ -98,8 +98,6 @@ void job_list_push_front(struct job_list *list, struct job *job);
 struct job *job_list_pop(struct job_list *list); /* NULL if empty */
 /* Takes the job out; false: it does not stand in this list. */
 bool job_list_remove(struct job_list *list, struct job *job);
-/* Moves all of from to the front of list, in order. */
-void job_list_prepend(struct job_list *list, struct job_list *from);
 
 /* -- memory and the table -------------------------------------------------- */
 

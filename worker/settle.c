@@ -82,11 +82,6 @@ void settle_add(struct settle *settle, struct job *job)
     kick(settle, 0);
 }
 
-size_t settle_waiting(const struct settle *settle)
-{
-    return settle->queue.count + settle->count;
-}
-
 size_t settle_bytes(const struct settle *settle)
 {
     return settle->bytes;

@@ -19,8 +19,7 @@ void settle_close(struct settle *settle); /* NULL ok */
 
 /* Takes the job over; its settlement is filled. Never frees it at once. */
 void settle_add(struct settle *settle, struct job *job);
-/* Results not confirmed yet, and their bytes. */
-size_t settle_waiting(const struct settle *settle);
+/* Of the results that are not confirmed yet. */
 size_t settle_bytes(const struct settle *settle);
 
 #endif
