@@ -226,6 +226,62 @@ static void cut_form_keeps_all_but_the_result(void **state)
     buf_fini(&again);
 }
 
+/* What a member of a text takes most room of: each byte becomes six. */
+static const char *fattest(char *text, size_t size)
+{
+    memset(text, 1, size - 1);
+    text[size - 1] = '\0';
+    return text;
+}
+
+static void cut_form_of_the_fattest_outcome_fits(void **state)
+{
+    /* The relay refuses a topic that takes less than 16 KiB; headers and the
+     * record's own overhead are well below 1 KiB. */
+    enum { ROOM = (16 - 1) << 10, NAME = 63 };
+    char name[NAME + 1];
+    char key[RECORD_MAX_KEY + 1];
+    char message[4096];
+    char pointer[sizeof(((struct fault *)NULL)->pointer)];
+    (void)state;
+    memset(name, 'n', NAME);
+    name[NAME] = '\0';
+    const int64_t most = INT64_MAX;
+    const struct outcome outcome = {.id = id,
+        .tenant = name,
+        .connector = name,
+        .action = name,
+        .key = fattest(key, sizeof(key)),
+        .status = STATUS_INDETERMINATE,
+        .attempts = INT32_MAX,
+        .result = SPAN_LIT("[1]"),
+        .is_result_cut = true,
+        .result_bytes = most,
+        .error = {.code = CODE_IDEMPOTENCY_CONFLICT,
+            .class = FAULT_UNKNOWN,
+            .message = fattest(message, sizeof(message)),
+            .pointer = fattest(pointer, sizeof(pointer)),
+            .http_status = 599,
+            .retry_after_s = most},
+        .started_at_us = 1796000000000000,
+        .finished_at_us = 1796000000123456,
+        .wall_ms = most,
+        .cpu_ms = most,
+        .memory_peak_bytes = most,
+        .egress_bytes = most,
+        .manifest = digest};
+    struct buf whole;
+    struct buf cut;
+    buf_init(&whole, OUTCOME_MAX_BYTES);
+    buf_init(&cut, OUTCOME_MAX_BYTES);
+    outcome_put(&whole, &outcome);
+    outcome_put_cut(&cut, buf_span(&whole));
+    (void)parse(&cut);
+    assert_in_range(cut.len, 6 * (RECORD_MAX_KEY + sizeof(pointer)), ROOM);
+    buf_fini(&whole);
+    buf_fini(&cut);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +291,7 @@ int main(void)
         cmocka_unit_test(results_are_json_or_text_or_base64),
         cmocka_unit_test(document_always_fits),
         cmocka_unit_test(cut_form_keeps_all_but_the_result),
+        cmocka_unit_test(cut_form_of_the_fattest_outcome_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
