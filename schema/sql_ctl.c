@@ -9,6 +9,14 @@
     "p.tenant is not distinct from $1 and p.connector is not distinct from $2" \
     " and p.action is not distinct from $3"
 
+/* Where the action of the delivery w is. */
+#define STATUS_OF_DELIVERY                                                     \
+    "coalesce((select o.status from outcome o where o.id = w.id"               \
+    "   and o.resolves is null order by o.seq desc limit 1),"                  \
+    "  case when exists (select from live l where l.id = w.id)"                \
+    "   or exists (select from waiting t where t.id = w.id)"                   \
+    "   then 0::int2 end)"
+
 const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
     /* id, tenant, hash */
     [SQL_CTL_KEY_ADD] = {"key_add",
@@ -277,6 +285,54 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         "update webhook_source set mapping = $3, version = version + 1,"
         " changed_at = fleet_now() where tenant = $1 and source = $2",
         3, {PG_TEXT, PG_TEXT, PG_BYTEA}},
+    /* tenant, days */
+    [SQL_CTL_HOOK_KEEP] = {"hook_keep", "select keep_webhooks($1, $2)", 2,
+        {PG_TEXT, PG_INT4}},
+    /* tenant */
+    [SQL_CTL_HOOK_KEPT] = {"hook_kept",
+        "select coalesce((select keep_days from webhook_retention"
+        "  where tenant = $1), 30)",
+        1, {PG_TEXT}},
+    /* tenant, source, sender id, type, verdict, decision, since, until (each or
+     * null), the place behind which the page begins (at or null), rows */
+    [SQL_CTL_DELIVERY_LIST] = {"delivery_list",
+        "select w.at, w.kafka_partition, w.kafka_offset, w.id, w.source,"
+        " w.sender_id, w.type, w.verdict, w.reason, w.decision, w.error,"
+        " octet_length(w.body), w.replay_of is not null, " STATUS_OF_DELIVERY
+        " from (select * from webhook where tenant = $1"
+        "  and ($2::text is null or source = $2)"
+        "  and ($3::text is null or sender_id = $3)"
+        "  and ($4::text is null or type = $4)"
+        "  and ($5::int2 is null or verdict = $5)"
+        "  and ($6::int2 is null or decision = $6)"
+        "  and ($7::timestamptz is null or at >= $7)"
+        "  and ($8::timestamptz is null or at < $8)"
+        "  and ($9::timestamptz is null or (at <= $9"
+        "   and (at, kafka_partition, kafka_offset) < ($9, $10, $11)))"
+        "  order by at desc, kafka_partition desc, kafka_offset desc"
+        "  limit $12) w",
+        12,
+        {PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT, PG_INT2, PG_INT2, PG_TIMESTAMPTZ,
+            PG_TIMESTAMPTZ, PG_TIMESTAMPTZ, PG_INT4, PG_INT8, PG_INT4}},
+    /* id, tenant or null */
+    [SQL_CTL_DELIVERY_SHOW] = {"delivery_show",
+        "select w.at, w.kafka_partition, w.kafka_offset, w.id, w.tenant,"
+        " w.source, w.sender_id, w.type, w.verdict, w.reason, w.scheme,"
+        " w.secret_no, w.decision, w.error, w.replay_of, w.method, w.headers,"
+        " w.body, " STATUS_OF_DELIVERY ","
+        " coalesce((select s.is_disabled from webhook_source s"
+        "  where s.tenant = w.tenant and s.source = w.source), false)"
+        " from webhook w where w.id = $1 and ($2::text is null or w.tenant = "
+        "$2)"
+        " order by w.at, w.kafka_partition, w.kafka_offset limit 20",
+        2, {PG_UUID, PG_TEXT}},
+    /* id, tenant, actor, reason or null */
+    [SQL_CTL_DELIVERY_NOTE] = {"delivery_note",
+        LEDGER_INSERT " select g.id, g.tenant, " LEDGER_KEEP_DAYS
+                      ", 0, 5, $3, $4, null, convert_to(json_build_object("
+                      "  'op', 'webhook_replay')::text, 'UTF8')"
+                      " from (select $1::uuid as id, $2::text as tenant) g",
+        4, {PG_UUID, PG_TEXT, PG_TEXT, PG_TEXT}},
     [SQL_CTL_BEGIN] = {"begin", "begin", 0, {0}},
     [SQL_CTL_COMMIT] = {"commit", "commit", 0, {0}},
     /* id */

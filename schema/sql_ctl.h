@@ -35,6 +35,11 @@ enum sql_ctl {
     SQL_CTL_HOOK_ROTATE,
     SQL_CTL_HOOK_SWITCH,
     SQL_CTL_HOOK_MAP,
+    SQL_CTL_HOOK_KEEP,
+    SQL_CTL_HOOK_KEPT,
+    SQL_CTL_DELIVERY_LIST, /* columns: enum ctl_delivery_column */
+    SQL_CTL_DELIVERY_SHOW, /* columns: enum ctl_shown_column */
+    SQL_CTL_DELIVERY_NOTE,
     SQL_CTL_BEGIN,
     SQL_CTL_COMMIT,
     SQL_CTL_TENANT_OF,
@@ -100,6 +105,46 @@ enum ctl_hook_column {
     CTL_HOOK_ANSWER_MS,
     CTL_HOOK_CHANGED_AT,
     CTL_HOOK_MAPPING /* null: none */
+};
+
+enum ctl_delivery_column {
+    CTL_DELIVERY_AT,
+    CTL_DELIVERY_PARTITION,
+    CTL_DELIVERY_OFFSET,
+    CTL_DELIVERY_ID,
+    CTL_DELIVERY_SOURCE,
+    CTL_DELIVERY_SENDER_ID,
+    CTL_DELIVERY_TYPE,
+    CTL_DELIVERY_VERDICT,
+    CTL_DELIVERY_REASON,
+    CTL_DELIVERY_DECISION,
+    CTL_DELIVERY_ERROR,
+    CTL_DELIVERY_SIZE,
+    CTL_DELIVERY_IS_REPLAY,
+    CTL_DELIVERY_STATUS /* of its action; 0: under way; null: there is none */
+};
+
+enum ctl_shown_column {
+    CTL_SHOWN_AT,
+    CTL_SHOWN_PARTITION,
+    CTL_SHOWN_OFFSET,
+    CTL_SHOWN_ID,
+    CTL_SHOWN_TENANT,
+    CTL_SHOWN_SOURCE,
+    CTL_SHOWN_SENDER_ID,
+    CTL_SHOWN_TYPE,
+    CTL_SHOWN_VERDICT,
+    CTL_SHOWN_REASON,
+    CTL_SHOWN_SCHEME,
+    CTL_SHOWN_SECRET_NO,
+    CTL_SHOWN_DECISION,
+    CTL_SHOWN_ERROR,
+    CTL_SHOWN_REPLAY_OF,
+    CTL_SHOWN_METHOD,
+    CTL_SHOWN_HEADERS,
+    CTL_SHOWN_BODY,
+    CTL_SHOWN_STATUS,
+    CTL_SHOWN_IS_DISABLED /* its source */
 };
 
 extern const struct pg_statement SQL_CTL[SQL_CTL_COUNT];

@@ -10,6 +10,11 @@ static const struct {
     int (*run)(struct ctl *ctl, int argc, char **argv);
 } VERBS[] = {
     {"source", webhook_source_run},
+    {"list", webhook_list_run},
+    {"show", webhook_show_run},
+    {"tail", webhook_tail_run},
+    {"replay", webhook_replay_run},
+    {"retention", webhook_retention_run},
 };
 
 static int run(struct ctl *ctl, int argc, char **argv)
@@ -21,17 +26,22 @@ static int run(struct ctl *ctl, int argc, char **argv)
     if (ctl_options(
             ctl, &COMMAND_WEBHOOK, NULL, 0, argc, argv, NULL, 0, &code) < 0)
         return code;
-    return ctl_fail(CTL_USAGE, "webhook takes source; see `actionist webhook "
-                               "--help`");
+    return ctl_fail(CTL_USAGE,
+        "webhook takes source, list, show, tail, replay or retention");
 }
 
 const struct command COMMAND_WEBHOOK = {
     .name = "webhook",
-    .arguments = "source",
+    .arguments = "source|list|show|tail|replay|retention",
     .summary = "Say who may deliver webhooks, and what becomes of them",
     .details =
         "  webhook source ...   who may deliver, how that is checked, and\n"
-        "                       which action it becomes\n\n"
-        "`actionist webhook source --help` tells more.",
+        "                       which action it becomes\n"
+        "  webhook list         deliveries of a tenant, newest first\n"
+        "  webhook show ID      one of them, with the bytes as they came\n"
+        "  webhook tail         deliveries as they are read\n"
+        "  webhook replay       put some on the topic again\n"
+        "  webhook retention    for how long a tenant's are kept\n\n"
+        "`actionist webhook VERB --help` tells more.",
     .run = run,
 };

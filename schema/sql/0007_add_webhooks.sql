@@ -120,7 +120,7 @@ $$;
 
 -- What is there stays where it is; what comes from now on is kept so long.
 create function keep_webhooks(of_tenant text, days int) returns void
-    language plpgsql
+    language plpgsql security definer
     set search_path = actionist, pg_temp
 as $$
 declare

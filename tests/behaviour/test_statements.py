@@ -402,3 +402,56 @@ def test_an_open_snapshot_is_a_lag_although_it_only_reads(fleet, run, tenant):
         reader.rollback()
         wait_for(lambda: run("xmin_lag")[0][0] < count,
                  "no lag without the reader")
+
+
+# -- deliveries of webhooks --------------------------------------------------------
+
+EDGES = "select from_at, to_at from webhook_keep where keep_days = 2"
+LATER = ("create or replace function fleet_now() returns timestamptz language"
+         " sql stable as 'select statement_timestamp() + interval ''{}'''")
+
+
+def store(run, tenant, at, offset=0):
+    return run("deliveries", [at], [0], [offset], [uuid.uuid4()], [tenant],
+               ["s"], [None], [None], [0], [None], ["github"], [1], [1],
+               [None], [None], ["POST"], [b"[]"], [b"{}"])
+
+
+@pytest.mark.parametrize("at", ["1970-01-01", "2100-01-01", "now"])
+def test_no_clock_can_stop_a_delivery(fleet, run, tenant, at):
+    """It is kept at the edge, once."""
+    assert store(run, tenant, at) == 1
+    assert at == "now" or store(run, tenant, at) == 0
+    [(is_inside,)] = fleet.sql(
+        "select w.at >= k.from_at and w.at < k.to_at from webhook w"
+        " join webhook_keep k using (keep_days) where w.tenant = %s",
+        (tenant,))
+    assert is_inside
+
+
+def test_partitions_of_webhooks_come_and_go(fleet, run, tenant):
+    fleet.sql("select keep_webhooks(%s, 2)", (tenant,))
+    assert store(run, tenant, "now") == 1
+    with psycopg.connect(
+            fleet.cluster.conninfo("superuser", fleet.space),
+            options="-c search_path=actionist") as db:
+        def edges():
+            return db.execute(EDGES).fetchone()
+
+        def left():
+            return db.execute("select count(*) from webhook"
+                              " where tenant = %s", (tenant,)).fetchone()[0]
+
+        first = edges()
+        assert db.execute("select drop_webhook_partitions()").fetchone() == (
+            0,)
+        db.execute(LATER.format("1 day"))
+        assert db.execute(
+            "select ensure_webhook_partitions()").fetchone()[0] > 0
+        db.execute("select drop_webhook_partitions()")
+        assert left() == 1 and edges()[1] > first[1]
+        db.execute(LATER.format("4 days"))
+        db.execute("select ensure_webhook_partitions()")
+        db.execute("select drop_webhook_partitions()")
+        assert left() == 0 and edges()[0] > first[0]
+        db.rollback()

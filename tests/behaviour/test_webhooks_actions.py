@@ -2,15 +2,18 @@
 """From webhook to action: one delivery, one action, whatever is repeated."""
 
 import json
+import subprocess
 
 import pytest
 
 from lib import hooks as senders
 from lib.api import add_connector
 from lib.hooks import FORM, Hooks, make_master_key
+from lib.programs import BIN
 from lib.wait import wait_for
 
 GITHUB = "testonly-github-secret"
+STRIPE = "whsec_testonly_stripe_0001"
 SLACK = "testonly_slack_signing_secret"
 CONNECTOR = "crm"
 
@@ -290,3 +293,228 @@ def unmapped(hooks, repo):
     count = len(stored(hooks))
     deliver(hooks, repo, f"n-{count}", f"n-{count}")
     return wait_stored(hooks, count + 1)[-1]["decision"] == UNMAPPED
+
+
+# -- look-up ----------------------------------------------------------------------
+
+
+def listed(hooks, *words):
+    said = hooks.fleet.ctl("webhook", "list", "--tenant", hooks.tenant,
+                           "--json", *words).stdout
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def names(rows):
+    return [row["sender_id"] for row in rows]
+
+
+def test_deliveries_are_found_by_what_they_are(hooks, source, tmp_path):
+    repo = source("repo", "github", GITHUB, types=["push"])
+    hooks.add("other", "github", GITHUB, "--keep-rejected")
+    mapped = deliver(hooks, repo, "a", "d-1")
+    deliver(hooks, repo, "b", "d-2", event="issues")
+    deliver(hooks, "other", "c", "d-1", event="ping")
+    body = b"\x00\xff"
+    assert hooks.post("other", body, senders.github(
+        "a-guess", body, "d-9")).status_code == 401
+    wait_stored(hooks, 4)
+    hooks.fleet.wait_for_outcomes(1, hooks.tenant)
+    rows = listed(hooks)
+    assert [(row["sender_id"], row["became"], row["status"], row["why"])
+            for row in reversed(rows)] == [
+        ("d-1", "mapped", "succeeded", None), ("d-2", "filtered", None, None),
+        ("d-1", "unmapped", None, None),
+        (None, "held", None, "signature_wrong")]
+    for words, found in (
+            (("--source", "repo"), ["d-2", "d-1"]),
+            (("--sender-id", "d-1"), ["d-1", "d-1"]),
+            (("--sender-id", "d-1", "--source", "other"), ["d-1"]),
+            (("--type", "push"), ["d-1"]), (("--verdict", "rejected"), [None]),
+            (("--became", "filtered"), ["d-2"]), (("--since", "1h"), 4),
+            (("--until", "1h"), []), (("--since", rows[1]["received_at"]), 2),
+            (("--limit", "3"), 3), (("--tenant", "nobody"), [])):
+        seen = names(listed(hooks, *words))
+        assert seen == found or len(seen) == found, words
+    more = hooks.fleet.ctl("webhook", "list", "--tenant", hooks.tenant,
+                           "--limit", "3").stderr.split()[-1]
+    assert names(listed(hooks, "--before", more)) == ["d-1"]
+    shown = json.loads(hooks.fleet.ctl("webhook", "show", mapped,
+                                       "--json").stdout)
+    assert (shown["status"], shown["type"], shown["is_replay"]) == (
+        "succeeded", "push", False)
+    assert ["X-GitHub-Event", "push"] in shown["headers"]
+    held = rows[0]["id"]
+    command = [str(BIN / "actionist"), "webhook", "show", held, "--body"]
+    done = subprocess.run(command, env=hooks.fleet.env, check=True,
+                          capture_output=True, timeout=60)
+    assert done.stdout == body
+    for words in ((mapped,), (held,)):
+        said = hooks.fleet.ctl("webhook", "show", *words).stdout
+        assert "verdict" in said and "\x00" not in said
+    assert hooks.fleet.ctl("webhook", "show", mapped, "--tenant", "nobody",
+                           check=False).returncode == 3
+
+
+@pytest.mark.parametrize("words, said", [
+    (("list",), "--tenant is required"),
+    (("list", "--tenant", "t", "--since", "soon"), "--since takes a time"),
+    (("list", "--tenant", "t", "--verdict", "x"), "--verdict must be"),
+    (("list", "--tenant", "t", "--became", "x"), "--became must be"),
+    (("list", "--tenant", "t", "--before", "x"), "--before takes"),
+    (("list", "--tenant", "t", "--limit", "0"), "--limit takes 1 to"),
+    (("show", "x"), "takes the id of a delivery"),
+    (("replay", "x"), "is not the id of a delivery"),
+    (("replay",), "--tenant is required"),
+    (("retention", "--tenant", "t", "--days", "0"), "--days takes 1 to"),
+    (("fly",), "too many arguments"),
+])
+def test_mistakes_of_the_look_up_are_named(house, words, said):
+    done = house.ctl("webhook", *words, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_tail_shows_what_comes(hooks, source):
+    repo = source("repo", "github", GITHUB)
+    command = [str(BIN / "actionist"), "webhook", "tail", "--tenant",
+               hooks.tenant, "--json", "--limit", "2", "--since", "1m"]
+    with subprocess.Popen(command, env=hooks.fleet.env, text=True,
+                          stdout=subprocess.PIPE) as tail:
+        for number in (1, 2):
+            deliver(hooks, repo, f"t{number}", f"d-{number}")
+        said, _ = tail.communicate(timeout=60)
+    assert sorted(names(map(json.loads, said.splitlines()))) == ["d-1", "d-2"]
+    assert tail.returncode == 0
+
+
+# -- replay -----------------------------------------------------------------------
+
+
+def replay(hooks, *words, check=True):
+    return hooks.fleet.ctl("webhook", "replay", "--json", *words, check=check)
+
+
+def counts(done):
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return {row["what"]: row["deliveries_count"] for row in rows}
+
+
+def test_a_delivery_that_could_not_be_mapped_runs_once_it_can(
+        hooks, source, double, tmp_path):
+    repo = source("repo", "github", GITHUB)
+    body = b'{"subject": "later"}'
+    answer = hooks.post(repo, body, senders.github(GITHUB, body, "d-1"))
+    delivery = answer.headers["actionist-webhook-id"]
+    assert wait_stored(hooks, 1)[0]["decision"] == FAILED
+    fixed = tmp_path / "fixed.json"
+    fixed.write_text(json.dumps({
+        "connector": CONNECTOR, "action": "note",
+        "payload": {"about": "{{body.subject}}"}}))
+    hooks.ctl("map", repo, "--map", fixed)
+    assert counts(replay(hooks, "--tenant", hooks.tenant, "--became", "failed",
+                         "--dry-run")) == {"would_put": 1}
+    assert len(stored(hooks)) == 1
+
+    def is_mapped():
+        """Until the worker knows the new mapping, it is tried in vain."""
+        count = len(stored(hooks))
+        assert counts(replay(hooks, delivery, "--reason", "fixed")) == {
+            "put": 1}
+        return wait_stored(hooks, count + 1)[-1]["decision"] == MAPPED
+
+    wait_for(is_mapped, "the mapping is known", 60)
+    rows = stored(hooks)
+    assert {row["id"] for row in rows} == {delivery}
+    assert {row["body"] for row in rows} == {body}
+    [out] = hooks.fleet.wait_for_outcomes(1, hooks.tenant)
+    assert (out["id"], out["status"]) == (delivery, "succeeded")
+    assert counts(replay(hooks, delivery)) == {"put": 0, "is_action": 1}
+    assert counts(replay(hooks, "--tenant", hooks.tenant)) == {
+        "put": 0, "is_action": 1, "replay": len(rows) - 1}
+    assert double.calls(f"/note/{hooks.tenant}/later", delivery) == 1
+    document = hooks.captured()[-1]
+    assert (document["replay_of"], document["raw"]) == (delivery, body)
+    assert hooks.fleet.sql(
+        "select distinct reason from ledger where id = %s and kind = 5",
+        (delivery,)) == [("fixed",)]
+
+
+def test_an_action_that_failed_runs_again(hooks, source, double):
+    repo = source("repo", "github", GITHUB)
+    path = f"/note/{hooks.tenant}/bad"
+    double.script(path, {"status": 400}, {"body": "{}"},
+                  dedup_header="Idempotency-Key")
+    delivery = deliver(hooks, repo, "bad", "d-1")
+    [first] = hooks.fleet.wait_for_outcomes(1, hooks.tenant)
+    assert (first["id"], first["status"]) == (delivery, "failed")
+    assert counts(replay(hooks, "--tenant", hooks.tenant)) == {
+        "put": 0, "has_ended": 1}
+    replay(hooks, delivery)
+    outcomes = hooks.fleet.wait_for_outcomes(2, hooks.tenant)
+    [again] = [out for out in outcomes if out["id"] != delivery]
+    assert (again["replay_of"], again["status"], again["idempotency_key"]) == (
+        delivery, "succeeded", "webhook:repo:d-1")
+    assert double.calls(path, delivery) == 2
+
+
+@pytest.mark.case("OPS-09")
+def test_ops_09_replay_of_a_captured_webhook(hooks, double, tmp_path):
+    """Its age does not matter, its tenant and verdict do."""
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps({"connector": CONNECTOR, "action": "note"}))
+    hooks.add("pay", "stripe", STRIPE, "--keep-rejected")
+    body = b'{"id": "evt_1", "about": "old"}'
+    answer = hooks.post("pay", body, senders.stripe(STRIPE, body))
+    delivery = answer.headers["actionist-webhook-id"]
+    assert hooks.post("pay", body, senders.stripe(
+        "another", body)).status_code == 401
+    [first, forged] = wait_stored(hooks, 2)
+    assert (first["id"], forged["decision"]) == (delivery, HELD)
+    hooks.fleet.sql("update webhook set at = at - interval '30 days'"
+                    " where id = %s", (delivery,))
+    hooks.ctl("map", "pay", "--map", path)
+    done = replay(hooks, delivery, "--tenant", "nobody", check=False)
+    assert done.returncode == 3
+    done = replay(hooks, forged["id"], check=False)
+    assert done.returncode == 5 and "never runs" in done.stderr
+    hooks.ctl("disable", "pay")
+    done = replay(hooks, delivery, check=False)
+    assert done.returncode == 5 and "disabled" in done.stderr
+    hooks.ctl("enable", "pay")
+    replay(hooks, delivery)
+    [out] = hooks.fleet.wait_for_outcomes(1, hooks.tenant)
+    assert (out["id"], out["status"]) == (delivery, "succeeded")
+    [document] = [one for one in hooks.captured("pay")
+                  if one.get("replay_of") == delivery]
+    [captured] = [one for one in hooks.captured("pay")
+                  if one["id"] == delivery and "replay_of" not in one]
+    for name in ("raw", "headers", "verdict", "sender_id", "secret_no"):
+        assert document[name] == captured[name]
+    assert double.calls(f"/note/{hooks.tenant}/old", delivery) == 1
+
+
+def test_a_conflict_runs_only_if_it_is_named(hooks, source, double):
+    repo = source("repo", "github", GITHUB)
+    deliver(hooks, repo, "same", "d-1")
+    other = deliver(hooks, repo, "same", "d-2")
+    wait_stored(hooks, 2)
+    assert counts(replay(hooks, "--tenant", hooks.tenant, "--verdict",
+                         "conflict")) == {"put": 0, "conflict": 1}
+    replay(hooks, other)
+    outcomes = hooks.fleet.wait_for_outcomes(2, hooks.tenant)
+    assert other in {out["id"] for out in outcomes}
+    assert double.applied(f"/note/{hooks.tenant}/same", other) == 1
+
+
+def test_retention_is_of_a_tenant(hooks, source):
+    said = json.loads(hooks.fleet.ctl(
+        "webhook", "retention", "--tenant", hooks.tenant, "--json").stdout)
+    assert said == {"tenant": hooks.tenant, "days_count": 30}
+    hooks.fleet.ctl("webhook", "retention", "--tenant", hooks.tenant,
+                    "--days", "2")
+    repo = source("repo", "github", GITHUB)
+    deliver(hooks, repo, "kept", "d-1")
+    wait_stored(hooks, 1)
+    assert hooks.fleet.sql(
+        "select keep_days, tableoid::regclass::text like 'webhook_k2_%%'"
+        " from webhook where tenant = %s", (hooks.tenant,)) == [(2, True)]
