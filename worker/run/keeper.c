@@ -202,15 +202,18 @@ static void hear(struct keeper_state *keeper)
 
 /*
  * Each worker of a machine has a block of user ids of its own, so that runners
- * of different tenants never share one. An abstract socket is the lock: it
- * goes with its process.
+ * of different tenants never share one. Blocks begin at multiples of their
+ * size, so that those of workers with another run.uid_base never overlap in
+ * part. An abstract socket is the lock: it goes with its process.
  */
 static int claim_uids(struct keeper_state *keeper, struct err *err)
 {
     enum { BLOCKS = 64 };
+    const unsigned first =
+        (keeper->options.uid_base + KEEPER_MAX_SLOTS - 1) / KEEPER_MAX_SLOTS;
     const int lock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     for (unsigned i = 0; i < BLOCKS && lock >= 0; i++) {
-        const unsigned base = keeper->options.uid_base + i * KEEPER_MAX_SLOTS;
+        const unsigned base = (first + i) * KEEPER_MAX_SLOTS;
         struct sockaddr_un name = {.sun_family = AF_UNIX};
         const int len = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1,
             "actionist-uids-%u", base);

@@ -30,7 +30,8 @@ const struct conf_setting RUN_SETTINGS[] = {
     {"run.pids", CONF_INT, "64", 8, 32768,
         "limit of processes and threads of a runner"},
     {"run.uid_base", CONF_INT, "61000", 1000, INT64_C(2000000000),
-        "first user id for runners; each worker takes a free block of 64"},
+        "first user id for runners; each worker takes a free block of 64, from "
+        "a multiple of 64 on"},
     {"run.max_runners", CONF_INT, "64", 1, KEEPER_MAX_SLOTS,
         "tenants that run at the same time"},
     {"run.max_calls_per_tenant", CONF_INT, "1000", 1, FRAME_MAX_CALLS,
