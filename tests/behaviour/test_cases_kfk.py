@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """KFK: partitions, groups and versions. KFK-08 is in test_restarts.py."""
 
+import json
 import random
 import threading
 
@@ -59,10 +60,41 @@ def test_kfk_10_two_schema_versions(house, double, tenant):
         value.decode() for _, value in rejected.headers}
 
 
-def stream(load, stop):
-    """Publishes until told to stop: some 200, or 1,000 a second."""
+def stream(load, keyless, stop):
+    """Publishes until told to stop: some 300, or 1,000 a second. Some have no
+    key: their ids are made of their places, which go to `keyless`."""
+    number = 0
     while not stop.wait(size(0.05, 0.1)):
         load.publish(PARTITIONS * size(2, 8))
+        request = {"spec": "actionist/1", "tenant": f"{load.tenants[0]}-x",
+                   "connector": "load", "action": "keyed",
+                   "payload": {"run": load.run, "key": "any"}}
+        keyless += [
+            (message.partition(), message.offset())
+            for message in load.house.kafka.publish_all(
+                [(request["tenant"], json.dumps(request), None)
+                 for _ in range(PARTITIONS)], partition=number % PARTITIONS)]
+        number += 1
+
+
+def check_keyless(load, places):
+    """One row and one outcome for each place, however often it was read."""
+    tenant = f"{load.tenants[0]}-x"
+
+    def rows_of(table, column):
+        return load.house.sql(f"select {column} from {table}"
+                              " where tenant = %s", (tenant,))
+
+    wait_for(lambda: len(rows_of("outcome", "id")) >= len(places),
+             "the outcomes of those without a key", 150)
+    taken = [tuple(map(int, source.rsplit(":", 2)[1:]))
+             for (source,) in rows_of("action", "source")]
+    assert sorted(taken) == sorted(places)
+    ids = {str(one) for (one,) in rows_of("action", "id")}
+    records = load.house.kafka.wait_for_records(
+        len(places), where=lambda record: record.key == tenant.encode())
+    assert sorted(record.header("id") for record in records) == sorted(ids)
+    assert len(records) == len(ids) == len(places)
 
 
 @pytest.mark.case("KFK-03")
@@ -71,7 +103,8 @@ def test_kfk_03_rebalance_in_the_middle(house, double):
     load = Load(house, double)
     load.script({"delay_ms": 100})
     stop = threading.Event()
-    thread = threading.Thread(target=stream, args=(load, stop))
+    keyless = []
+    thread = threading.Thread(target=stream, args=(load, keyless, stop))
     thread.start()
     dice = random.Random(3)
     try:
@@ -88,8 +121,12 @@ def test_kfk_03_rebalance_in_the_middle(house, double):
     finally:
         stop.set()
         thread.join()
-    assert len(load.requests) > size(500, 20000)
+    assert len(load.requests) > size(300, 20000) and len(keyless) > 150
     invariants.check(load, unknown=True, deadline=size(150, 600))
+    assert house.sql(
+        "select count(*), count(distinct id) from action where tenant = any"
+        " (%s)", (load.tenants,)) == [(len(load.requests),) * 2]
+    check_keyless(load, keyless)
 
 
 def members(house):
