@@ -187,4 +187,8 @@ int pg_check_start(
 /* Maps an SQLSTATE to a class: one table, with a unit test. */
 enum err_class pg_class_of(const char *sqlstate);
 
+/* Whether the server rolled a batch back because of others (a deadlock, a
+ * serialization failure): the same at once again may well succeed. */
+bool pg_was_rolled_back(const struct pg_outcome *outcome);
+
 #endif

@@ -37,6 +37,12 @@ static const struct row rows[] = {
     {"XX", ERR_TRANSIENT},    /* internal: a restart may heal it */
 };
 
+bool pg_was_rolled_back(const struct pg_outcome *outcome)
+{
+    return outcome->end == PG_FAILED &&
+           strncmp(outcome->sqlstate, "40", 2) == 0;
+}
+
 enum err_class pg_class_of(const char *sqlstate)
 {
     if (sqlstate == NULL || sqlstate[0] == '\0') {

@@ -120,6 +120,11 @@ static struct cancel_row read_row(
 
 static void ask(struct exchange *exchange);
 
+static bool may_ask_again(struct exchange *exchange)
+{
+    return ++exchange->tries < CANCEL_TRIES && !exchange->producer->is_closing;
+}
+
 static void take_row(struct exchange *exchange, const PGresult *rows)
 {
     const struct cancel_row row = read_row(exchange, rows);
@@ -137,8 +142,7 @@ static void take_row(struct exchange *exchange, const PGresult *rows)
         refuse_ended(exchange, row.status);
         return;
     case CANCEL_AGAIN:
-        if (++exchange->tries < CANCEL_TRIES &&
-            !exchange->producer->is_closing) {
+        if (may_ask_again(exchange)) {
             ask(exchange);
             return;
         }
@@ -165,6 +169,8 @@ static void on_done(void *arg, const struct pg_outcome *outcome)
         exchange_free(exchange);
     } else if (outcome->end == PG_DONE) {
         take_row(exchange, outcome->results[0]);
+    } else if (pg_was_rolled_back(outcome) && may_ask_again(exchange)) {
+        ask(exchange);
     } else {
         /* In doubt as well: a repeat finds out. */
         exchange_unavailable(exchange);

@@ -8,7 +8,10 @@
 #include "producer/producer.h"
 #include "schema/sql_producer.h"
 
-enum { BATCH_MAX = 512 };
+enum {
+    BATCH_MAX = 512,
+    TRIES = 10 /* of a batch that Postgres rolls back */
+};
 
 static const char *const VERDICTS[RESERVE_VERDICT_COUNT] = {
     [RESERVE_NEW] = "new",
@@ -25,6 +28,7 @@ struct reserve {
     struct exchange **end;
     struct exchange *batch[BATCH_MAX]; /* under way, sorted by id */
     size_t batch_count;
+    int tries; /* of this batch */
 };
 
 struct reserve *reserve_open(struct producer *producer, reserve_fn done)
@@ -139,12 +143,18 @@ static void judge_row(const struct reserve *reserve, const PGresult *read,
 /* -- the batch ------------------------------------------------------------- */
 
 static void flush(struct reserve *reserve);
+static void send_batch(struct reserve *reserve);
 
 static void on_done(void *arg, const struct pg_outcome *outcome)
 {
     struct reserve *reserve = arg;
     enum reserve_verdict verdicts[BATCH_MAX];
     const size_t count = reserve->batch_count;
+    if (pg_was_rolled_back(outcome) && ++reserve->tries < TRIES &&
+        !reserve->producer->is_closing) {
+        send_batch(reserve);
+        return;
+    }
     for (size_t at = 0; at < count; at++) {
         verdicts[at] = RESERVE_FAILED;
     }
@@ -218,6 +228,21 @@ static void put_read(const struct reserve *reserve, struct pg_params *params)
     pg_array_end(params);
 }
 
+static void send_batch(struct reserve *reserve)
+{
+    struct producer *producer = reserve->producer;
+    struct pg_params params;
+    pg_params_init(&params);
+    pg_begin(producer->reserve_db);
+    put_insert(reserve, &params);
+    pg_step(producer->reserve_db, SQL_RESERVE_INSERT, &params);
+    pg_params_clear(&params);
+    put_read(reserve, &params);
+    pg_step(producer->reserve_db, SQL_RESERVE_READ, &params);
+    pg_commit(producer->reserve_db, on_done, reserve);
+    pg_params_fini(&params);
+}
+
 static void flush(struct reserve *reserve)
 {
     struct producer *producer = reserve->producer;
@@ -230,16 +255,8 @@ static void flush(struct reserve *reserve)
     }
     metric_observe(
         producer->meters.batch_size, NULL, (double)reserve->batch_count);
-    struct pg_params params;
-    pg_params_init(&params);
-    pg_begin(producer->reserve_db);
-    put_insert(reserve, &params);
-    pg_step(producer->reserve_db, SQL_RESERVE_INSERT, &params);
-    pg_params_clear(&params);
-    put_read(reserve, &params);
-    pg_step(producer->reserve_db, SQL_RESERVE_READ, &params);
-    pg_commit(producer->reserve_db, on_done, reserve);
-    pg_params_fini(&params);
+    reserve->tries = 0;
+    send_batch(reserve);
 }
 
 void reserve_add(struct reserve *reserve, struct exchange *exchange)
