@@ -9,6 +9,7 @@
 #include "producer/health.h"
 #include "producer/keys.h"
 #include "producer/producer.h"
+#include "producer/replay_door.h"
 #include "producer/reply.h"
 #include "producer/wait.h"
 #include "producer/webhook.h"
@@ -26,6 +27,15 @@ static const struct route ROUTES[] = {
     {"POST", "/v1/actions", "actions_post", NULL, actions_post},
     {"GET", "/v1/actions/*", "actions_get", NULL, wait_get},
     {"POST", "/v1/actions/*/cancel", "actions_cancel", NULL, cancel_post},
+    {"POST", REPLAY_DOOR_PATH, "replays_post", NULL, replay_door_post},
+    {"GET", REPLAY_DOOR_PATH, "replays_list", NULL, replay_door_list},
+    {"GET", REPLAY_DOOR_PATH "/*", "replays_get", NULL, replay_door_get},
+    {"POST", REPLAY_DOOR_PATH "/*/pause", "replays_pause", NULL,
+        replay_door_pause},
+    {"POST", REPLAY_DOOR_PATH "/*/resume", "replays_resume", NULL,
+        replay_door_resume},
+    {"POST", REPLAY_DOOR_PATH "/*/cancel", "replays_cancel", NULL,
+        replay_door_cancel},
     {"POST", "/hooks/*/*", "hooks_post", webhook_post, NULL},
     {"GET", "/hooks/*/*", "hooks_get", webhook_get, NULL},
     {"GET", "/healthz", "healthz", health_live, NULL},

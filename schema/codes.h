@@ -135,6 +135,12 @@ const char *fault_class_name(enum fault_class class);
     X(WORKER_LOST, 0, "the worker died after the call may have started")       \
     X(WORKER_CRASH, 0, "three workers died while running this action")         \
     X(ALREADY_FINISHED, 409, "the action has ended already")                   \
+    X(REPLAY_REFUSED, 409, "none of these actions can be replayed now")        \
+    X(REPLAY_RUNS, 409,                                                        \
+        "another replay that is not over names one of these "                  \
+        "actions")                                                             \
+    X(REPLAY_OVER, 409,                                                        \
+        "the replay is over, or all of its actions are on their way")          \
     X(UNAUTHORIZED, 401, "a valid API key is required")                        \
     X(SIGNATURE_INVALID, 401,                                                  \
         "the signature is missing, wrong, or too old or new")                  \

@@ -125,6 +125,8 @@ bool replay_parse_statuses(struct span text, int *statuses);
 /* A number, "/s" may follow. */
 bool replay_parse_rate(struct span text, int64_t *rate);
 bool replay_topic_is_valid(struct span topic); /* as Kafka has it */
+/* Whether it asks for more than ids and a tenant. */
+bool replay_wish_has_filter(const struct replay_wish *wish);
 /* What is wrong with it as a whole; NULL: nothing. Static. */
 const char *replay_wish_fault(const struct replay_wish *wish);
 

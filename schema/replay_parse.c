@@ -82,6 +82,14 @@ bool replay_topic_is_valid(struct span topic)
     return true;
 }
 
+bool replay_wish_has_filter(const struct replay_wish *wish)
+{
+    return wish->statuses != 0 || wish->connector[0] != '\0' ||
+           wish->action[0] != '\0' || wish->error_code[0] != '\0' ||
+           wish->source[0] != '\0' || wish->since_us != 0 ||
+           wish->until_us != 0;
+}
+
 const char *replay_wish_fault(const struct replay_wish *wish)
 {
     const bool is_filter = wish->id_count == 0;

@@ -4,6 +4,14 @@
 #include "schema/cancel.h"
 #include "schema/connector_cache.h"
 #include "schema/repeats.h"
+#include "schema/replay_sql.h"
+
+/* $21: ids. Dry runs name nothing. */
+#define UNLESS_NAMED                                                           \
+    " where not exists (select from replay r join replay_ids i"                \
+    "  on i.replay_id = r.id where r.tenant = $3 and r.id <> $1"               \
+    "  and not r.is_settled and not r.is_dry_run and r.phase <= 3"             \
+    "  and i.ids && $21) on conflict (id) do nothing"
 
 const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT] = {
     /* ids (sorted), tenants, fingerprints. Waits for another producer that is
@@ -28,6 +36,22 @@ const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT] = {
         {PG_UUID_ARRAY, PG_TEXT, PG_BYTEA, PG_TEXT}},
     [SQL_RESERVE_NOTE_REPEATS] = {"reserve_note_repeats", REPEATS_SQL, 5,
         {PG_UUID_ARRAY, PG_TEXT_ARRAY, PG_INT4_ARRAY, PG_TEXT_ARRAY, PG_TEXT}},
+    /* Creating a replay: see schema/replay_sql.h. A repeat by the same key
+     * finds its row there. ... and the ids that none that runs may name. */
+    [SQL_RESERVE_REPLAY_LOCK] = {"reserve_replay_lock", REPLAY_LOCK_SQL, 1,
+        {PG_TEXT}},
+    [SQL_RESERVE_REPLAY_CREATE] = {"reserve_replay_create",
+        REPLAY_CREATE_SQL_IF(UNLESS_NAMED), 21,
+        {REPLAY_CREATE_TYPES, PG_UUID_ARRAY}},
+    [SQL_RESERVE_REPLAY_IDS] = {"reserve_replay_ids",
+        "insert into replay_ids (replay_id, part, ids) select $1, $2, $3"
+        " where exists (select from replay r where r.id = $1"
+        "  and not r.is_settled) on conflict do nothing",
+        3, {PG_UUID, PG_INT4, PG_UUID_ARRAY}},
+    [SQL_RESERVE_REPLAY_GET] = {"reserve_replay_get", REPLAY_GET_SQL, 2,
+        {PG_UUID, PG_TEXT}},
+    [SQL_RESERVE_REPLAY_ACT] = {"reserve_replay_act", REPLAY_ACT_SQL, 4,
+        {PG_UUID, PG_TEXT, PG_INT4, PG_TEXT}},
 };
 
 const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {
@@ -77,4 +101,34 @@ const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {
         " max_body_bytes, rate_per_s, answer_ms from webhook_source"
         " where not is_disabled order by tenant, source limit 20000",
         0, {0}},
+    [SQL_LOOK_REPLAY] = {"look_replay", REPLAY_GET_SQL, 2, {PG_UUID, PG_TEXT}},
+    [SQL_LOOK_REPLAYS] = {"look_replays", REPLAY_LIST_SQL, 3,
+        {PG_TEXT, PG_UUID, PG_INT4}},
+    /* ids, tenant, whether what has succeeded counts too, replay: if it is there
+     * already, that counts. A first look: the scheduler judges each again when
+     * it gets there. */
+    [SQL_LOOK_REPLAYABLE] = {"look_replayable",
+        "select count(*) filter (where is_known), count(*) filter ("
+        "   where is_known and not is_open and ($3 or not has_succeeded))"
+        "  + (select count(*) from replay r where r.id = $4),"
+        "  count(*) filter (where is_known and is_open),"
+        "  count(*) filter (where is_known and not is_open and has_succeeded)"
+        " from (select o.id is not null or w.is_open as is_known,"
+        "   w.is_open or exists (select from replay_open p"
+        "    where p.root_id between r.root and r.root) as is_open,"
+        "   coalesce(o.status = 1, false) or exists (select from outcome s"
+        "    where s.root_id = r.root and s.status = 1) as has_succeeded"
+        "  from unnest($1::uuid[]) as u (id)"
+        "  left join lateral (select * from outcome x where x.id = u.id"
+        "   and x.tenant = $2 and x.resolves is null"
+        "   order by x.seq desc limit 1) o on true"
+        "  cross join lateral (select coalesce(o.root_id, u.id) as root) r"
+        "  cross join lateral (select"
+        "    exists (select from live x where x.id between u.id and u.id"
+        "     and x.tenant = $2)"
+        "    or exists (select from waiting x where x.id between u.id and u.id"
+        "     and x.tenant = $2)"
+        "    or (o.id is null and exists (select from reservation x"
+        "     where x.id = u.id and x.tenant = $2)) as is_open) w) f",
+        4, {PG_UUID_ARRAY, PG_TEXT, PG_BOOL, PG_UUID}},
 };

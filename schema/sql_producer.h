@@ -11,6 +11,11 @@ enum sql_reserve {
     SQL_RESERVE_READ,
     SQL_RESERVE_CANCEL, /* columns: enum cancel_column */
     SQL_RESERVE_NOTE_REPEATS,
+    SQL_RESERVE_REPLAY_LOCK,
+    SQL_RESERVE_REPLAY_CREATE,
+    SQL_RESERVE_REPLAY_IDS,
+    SQL_RESERVE_REPLAY_GET, /* columns: REPLAY_COLUMNS */
+    SQL_RESERVE_REPLAY_ACT,
     SQL_RESERVE_COUNT
 };
 extern const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT];
@@ -26,7 +31,10 @@ enum sql_look {
     SQL_LOOK_FINISHED,
     SQL_LOOK_ACTIONS,
     SQL_LOOK_HOOK_COUNTS,
-    SQL_LOOK_HOOKS, /* columns: enum hook_column */
+    SQL_LOOK_HOOKS,  /* columns: enum hook_column */
+    SQL_LOOK_REPLAY, /* columns: REPLAY_COLUMNS */
+    SQL_LOOK_REPLAYS,
+    SQL_LOOK_REPLAYABLE, /* columns: enum replayable_column */
     SQL_LOOK_COUNT
 };
 extern const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT];
@@ -48,6 +56,15 @@ enum hook_column {
     HOOK_MAX_BODY,
     HOOK_RATE,
     HOOK_ANSWER_MS
+};
+
+/* How many of the ids asked for are the tenant's, could be replayed, are under
+ * way, have succeeded. */
+enum replayable_column {
+    REPLAYABLE_KNOWN,
+    REPLAYABLE_COUNT,
+    REPLAYABLE_OPEN,
+    REPLAYABLE_SUCCEEDED
 };
 
 /* Columns of SQL_LOOK_KEYS. */

@@ -208,10 +208,7 @@ static int make_wish(struct ctl *ctl, const struct replay_words *words,
         code = take_topic(ctl, words, wish);
     if (code != CTL_DONE)
         return code;
-    const bool has_filter =
-        wish->connector[0] != '\0' || wish->action[0] != '\0' ||
-        wish->statuses != 0 || wish->error_code[0] != '\0' ||
-        wish->since_us != 0 || wish->until_us != 0 || wish->source[0] != '\0';
+    const bool has_filter = replay_wish_has_filter(wish);
     wish->id_count = (int64_t)ids->count;
     wish->is_dry_run = words->is_dry_run;
     wish->has_new_key = words->has_new_key;

@@ -27,6 +27,8 @@ KINDS = {
     "webhook": SCHEMAS["webhook"],
     "resolution": SCHEMAS["resolution"],
     "mapping": SCHEMAS["mapping"],
+    "replay": SCHEMAS["replay"],
+    "replay_request": {"$ref": SCHEMAS["replay"]["$id"] + "#/$defs/request"},
 }
 EXAMPLES = sorted(JSON.glob("examples/*/*.json"))
 
