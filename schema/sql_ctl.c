@@ -76,6 +76,37 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         " trace_id, detail from ledger where id = $1 order by at, entry"
         " limit 1000",
         1, {PG_UUID}},
+    /* worker, reason, actor. No row: the wish is there. */
+    [SQL_CTL_DRAIN] = {"drain",
+        "with made as (insert into drain (worker, reason, actor)"
+        "   values ($1, $2, $3) on conflict do nothing returning *),"
+        " noted as (" LEDGER_INSERT " select null, null, 90, 0, 5, g.actor,"
+        "  g.reason, null, convert_to(json_build_object('op', 'drain',"
+        "   'worker', g.worker)::text, 'UTF8') from made g)"
+        " select since from made",
+        3, {PG_TEXT, PG_TEXT, PG_TEXT}},
+    /* worker, reason or null, actor */
+    [SQL_CTL_DRAIN_LIFT] = {"drain_lift",
+        "with gone as (delete from drain where worker = $1 returning *),"
+        " noted as (" LEDGER_INSERT " select null, null, 90, 0, 5, $3, $2,"
+        "  null, convert_to(json_build_object('op', 'undrain',"
+        "   'worker', g.worker)::text, 'UTF8') from gone g)"
+        " select worker from gone",
+        3, {PG_TEXT, PG_TEXT, PG_TEXT}},
+    /* worker, '': all. Workers that live, and what they have in hand. */
+    [SQL_CTL_DRAIN_LEFT] = {"drain_left",
+        "select count(*), coalesce(sum((select count(*) from live l"
+        "  where l.owner = w.boot_id)), 0)::int8 from worker w"
+        " where w.state = 1 and w.lease_until > fleet_now()"
+        " and $1 in ('', w.name)",
+        1, {PG_TEXT}},
+    [SQL_CTL_WORKERS] = {"workers",
+        "select coalesce(w.name, d.worker), w.boot_id::text, w.started_at,"
+        " (select count(*) from live l where l.owner = w.boot_id), d.reason,"
+        " d.actor from (select * from worker where state = 1"
+        "  and lease_until > fleet_now()) w"
+        " full join drain d on d.worker = w.name order by 1, 2",
+        0, {0}},
     [SQL_CTL_NOW] = {"now", "select fleet_now()", 0, {0}},
     /* tenant or null, id or null, since, until or null, after (at, entry), kind
      * or null, head of the actor or null, rows at most */

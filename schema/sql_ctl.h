@@ -15,6 +15,10 @@ enum sql_ctl {
     SQL_CTL_ACTION_GET,    /* columns: enum ctl_story_column */
     SQL_CTL_ACTION_LEDGER, /* columns: enum ctl_entry_column */
     SQL_CTL_NOW,
+    SQL_CTL_DRAIN,
+    SQL_CTL_DRAIN_LIFT,
+    SQL_CTL_DRAIN_LEFT,
+    SQL_CTL_WORKERS,
     SQL_CTL_ENTRIES,  /* columns: enum ctl_entry_column */
     SQL_CTL_OUTCOMES, /* the same */
     SQL_CTL_KEEP,

@@ -19,6 +19,10 @@
 #define ALIVE_IS                                                               \
     "exists (select from worker w where w.state = 1 and w.boot_id = "
 
+/* By its name, or with all. */
+#define IS_DRAINED                                                             \
+    "select exists (select from drain where worker in ('', $1::text))"
+
 /* In the order of enum live_column; r is the row, a its action. */
 #define LIVE_COLUMNS                                                           \
     "r.id, r.tenant, r.attempt_no, r.state, r.effect, r.calls,"                \
@@ -264,6 +268,7 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
         " where mapping is not null order by tenant, source limit 10000",
         0, {0}},
     /* digests known already */
+    [SQL_WORKER_IS_DRAINED] = {"is_drained", IS_DRAINED, 1, {PG_TEXT}},
     [SQL_WORKER_PAUSES] = {"pauses",
         "select number, coalesce(tenant, ''), coalesce(connector, ''),"
         " coalesce(action, '') from pause order by number",
@@ -295,4 +300,6 @@ const struct pg_statement SQL_PRESENCE[SQL_PRESENCE_COUNT] = {
     [SQL_PRESENCE_STOP] = {"presence_stop",
         "update worker set state = 2 where boot_id = $1 and state = 1", 1,
         {PG_UUID}},
+    [SQL_PRESENCE_IS_DRAINED] = {"presence_is_drained", IS_DRAINED, 1,
+        {PG_TEXT}},
 };

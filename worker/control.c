@@ -8,6 +8,7 @@
 #include "worker/admit.h"
 #include "worker/connectors.h"
 #include "worker/deliveries.h"
+#include "worker/drain.h"
 #include "worker/pauses.h"
 #include "worker/worker.h"
 
@@ -58,6 +59,7 @@ static void on_poll(void *owner)
         connectors_refresh(control->worker->connectors);
         deliveries_refresh(control->worker->deliveries);
         pauses_refresh(control->worker->pauses);
+        drain_refresh(control->worker->drain);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "common/kafka.h"
 #include "common/log.h"
 #include "schema/migrations.h"
+#include "worker/drain.h"
 #include "worker/health.h"
 #include "worker/worker.h"
 
@@ -38,6 +39,17 @@ static int check_stores(const struct conf *conf, struct err *err)
     return kafka_check_topics(conf, topics, ARRAY_LEN(TOPICS), NULL, err);
 }
 
+/* Whether the worker opens again after it was closed. */
+static bool comes_back(struct worker *worker)
+{
+    if (worker->is_parked) {
+        worker->is_parked = false;
+        worker->is_draining = false;
+        return drain_stand_by(worker);
+    }
+    return worker->is_restarting && !worker->is_draining;
+}
+
 /* Lives under one identity after the other until it is told to stop. */
 static int serve(struct worker *worker, struct err *err)
 {
@@ -48,7 +60,7 @@ static int serve(struct worker *worker, struct err *err)
             loop_run(worker->loop);
         }
         worker_close(worker);
-    } while (result == 0 && worker->is_restarting && !worker->is_draining);
+    } while (result == 0 && comes_back(worker));
     return result;
 }
 

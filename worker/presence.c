@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/crypt.h"
 #include "common/log.h"
 #include "common/time.h"
 #include "schema/sql_worker.h"
+#include "worker/drain.h"
 #include "worker/lease.h"
 #include "worker/worker.h"
 
@@ -83,9 +83,9 @@ static void on_registered(void *arg, const struct pg_outcome *outcome)
 
 static void register_worker(struct presence *presence)
 {
-    char name[256] = "worker";
+    char name[WORKER_NAME_SIZE];
     struct pg_params params;
-    (void)gethostname(name, sizeof(name) - 1);
+    worker_name(presence->worker, name);
     pg_params_init(&params);
     pg_param_uuid(&params, presence->worker->boot_id);
     pg_param_text(&params, span_of(name));

@@ -14,6 +14,7 @@
 #include "worker/connectors.h"
 #include "worker/control.h"
 #include "worker/deliveries.h"
+#include "worker/drain.h"
 #include "worker/intake.h"
 #include "worker/lease.h"
 #include "worker/pauses.h"
@@ -33,6 +34,9 @@ static const struct conf_setting SETTINGS[] = {
         "none."},
     {"http.behind_proxy", CONF_BOOL, "false", 0, 1,
         "Allows a public address without TLS."},
+    {"worker.name", CONF_TEXT, "", 0, 0,
+        "Name of this worker in lists and for `actionist drain`; empty: the "
+        "host's."},
     {"worker.presence_postgres", CONF_CONNINFO, "", 0, 0,
         "Direct connection for presence, where `postgres` goes through a "
         "pooler in session mode; empty: the same."},
@@ -85,6 +89,7 @@ static void open_rooms(struct worker *worker)
     worker->settle = settle_open(worker);
     worker->admit = admit_open(worker);
     worker->pauses = pauses_open(worker);
+    worker->drain = drain_open(worker);
     worker->begin = begin_open(worker);
     worker->claim = claim_open(worker);
     worker->deliveries = deliveries_open(worker);
@@ -131,6 +136,7 @@ void worker_close(struct worker *worker)
     deliveries_close(worker->deliveries);
     begin_close(worker->begin);
     pauses_close(worker->pauses);
+    drain_close(worker->drain);
     admit_close(worker->admit);
     settle_close(worker->settle);
     jobs_free_all(&worker->jobs);
@@ -150,6 +156,7 @@ void worker_close(struct worker *worker)
     worker->deliveries = NULL;
     worker->begin = NULL;
     worker->pauses = NULL;
+    worker->drain = NULL;
     worker->admit = NULL;
     worker->settle = NULL;
     worker->connectors = NULL;
@@ -177,9 +184,25 @@ void worker_stop(struct worker *worker, int exit_code)
     if (exit_code != 0) {
         worker->exit_code = exit_code;
     }
+    worker->is_parked = false;
+    if (worker->is_standing_by) {
+        worker->is_draining = true;
+        loop_end(worker->loop);
+        return;
+    }
     if (worker->is_draining || worker->is_closing) {
         return;
     }
+    worker->is_draining = true;
+    release_start(worker->release);
+}
+
+void worker_park(struct worker *worker)
+{
+    if (worker->is_draining || worker->is_closing || worker->is_restarting) {
+        return;
+    }
+    worker->is_parked = true;
     worker->is_draining = true;
     release_start(worker->release);
 }
@@ -209,6 +232,9 @@ int64_t worker_now_us(const struct worker *worker)
 
 static const char *what_is_missing(const struct worker *worker)
 {
+    if (worker->is_standing_by) {
+        return "the worker is drained by an operator";
+    }
     if (worker->is_closing || worker->is_restarting ||
         worker->presence == NULL) {
         return "the worker is starting over";

@@ -39,12 +39,15 @@ struct worker {
     bool is_closing;      /* callbacks of what is being closed do nothing */
     bool is_restarting;   /* the loop ends to come back with a new identity */
     bool is_draining;
+    bool is_parked;      /* it stops to stand by, not to end */
+    bool is_standing_by; /* closed, until an operator lets it work again */
 
     struct jobs jobs;
     struct presence *presence;
     struct lease *lease;
     struct connectors *connectors;
     struct pauses *pauses;
+    struct drain *drain;
     struct control *control;
     struct intake *intake;
     struct rejects *rejects;
@@ -69,6 +72,9 @@ void worker_close(struct worker *worker);
 void worker_restart(struct worker *worker, const char *reason);
 /* Stops in order, then ends the loop; exit_code is the program's. */
 void worker_stop(struct worker *worker, int exit_code);
+
+/* Stops in order, then stands by; see drain.h. */
+void worker_park(struct worker *worker);
 
 /* The database's clock as far as we know it, wall microseconds. Before the
  * first answer: our own wall clock. */

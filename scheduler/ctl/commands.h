@@ -19,6 +19,7 @@ extern const struct command COMMAND_RESOLVE;
 extern const struct command COMMAND_PAUSE;
 extern const struct command COMMAND_RESUME;
 extern const struct command COMMAND_REPLAY;
+extern const struct command COMMAND_DRAIN;
 extern const struct command COMMAND_VERIFY;
 extern const struct command COMMAND_DEV;
 extern const struct command COMMAND_BENCH;

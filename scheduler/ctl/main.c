@@ -23,6 +23,7 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_PAUSE,
     &COMMAND_RESUME,
     &COMMAND_REPLAY,
+    &COMMAND_DRAIN,
     &COMMAND_VERIFY,
     &COMMAND_DEV,
     &COMMAND_BENCH,

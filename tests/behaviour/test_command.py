@@ -15,7 +15,7 @@ from local.cluster import new_space_name
 
 COMMANDS = ("migrate", "key", "connector", "webhook", "publish", "get",
             "list", "logs", "ledger", "cancel", "resolve", "pause", "resume",
-            "replay", "verify", "dev")
+            "drain", "replay", "verify", "dev")
 
 MANIFEST = {
     "manifest": 1, "name": "shop", "version": "1.0.0",
@@ -99,6 +99,10 @@ def test_help_lists_every_command(base):
     (("pause", "--tenant", "A", "--reason", "x"), "is not a name"),
     (("pause", "--all", "--reason", ""), "1 to 500 bytes"),
     (("resume",), "say what"),
+    (("drain", "--all"), "--reason is required"),
+    (("drain", "--reason", "x"), "which worker"),
+    (("drain", "w1", "--all", "--reason", "x"), "which worker"),
+    (("drain", "w1", "--reason", "x", "--timeout", "x"), "0 to 3600"),
     (("resolve",), "takes the id"),
     (("resolve", "1cad21e6-6f24-80c3-98b1-6b4fe568be4a", "--as", "expired"),
      "succeeded or failed"),
@@ -229,7 +233,7 @@ RIGHTS = {
     "live": "SIUD", "waiting": "SIUD", "reservation": "SID",
     "worker": "SIU", "relay_checkpoint": "SIU",
     "action_window": "S", "api_key": "S", "connector": "S", "migration": "S",
-    "webhook_source": "S", "ledger_keep": "S", "pause": "S",
+    "webhook_source": "S", "ledger_keep": "S", "pause": "S", "drain": "S",
     "resolution": "SI",
     "webhook": "SI", "webhook_keep": "S", "webhook_retention": "S",
     "replay": "SIU", "replay_ids": "SID", "replay_open": "SID",

@@ -197,3 +197,67 @@ def test_pausing_twice_is_fine_and_resuming_twice_is_not_found(house, tenant):
                      check=False).returncode == 3
     assert house.ctl("resume", *scope).returncode == 0
     assert house.ctl("resume", *scope, check=False).returncode == 3
+
+
+# -- drained workers ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def drained(house):
+    """Drains workers; at the end they work again."""
+    made = []
+
+    def do(*words, **options):
+        made.append(words)
+        return house.ctl("drain", *words, "--reason", "new kernel", "--json",
+                         **options)
+
+    yield do
+    for words in made:
+        house.ctl("drain", *words, "--undo", check=False)
+
+
+def workers(house):
+    said = house.ctl("drain", "--json").stdout.splitlines()
+    return [(row["worker"], row["state"]) for row in map(json.loads, said)]
+
+
+def test_drained_workers_finish_give_back_and_come_again(
+        house, double, tenant, drained):
+    double.script(f"/{tenant}/slow", {"delay_ms": SLOW_MS})
+    publish(house, tenant, "slow")
+    wait_for(lambda: double.requests(f"/{tenant}/slow"), "the slow call")
+    publish(house, tenant, "behind")
+    wait_for(lambda: house.sql("select count(*) from live where tenant = %s",
+                               (tenant,)) == [(2,)], "the one behind it")
+    assert json.loads(drained("--all").stdout) == {
+        "worker": "all", "state": "drained"}
+    # What ran has ended, what had not begun is nobody's, nothing is taken in.
+    assert flow.ended(house, tenant) == 1
+    assert house.sql("select owner, state from live where tenant = %s",
+                     (tenant,)) == [(None, 1)]
+    publish(house, tenant, "after")
+    assert workers(house) == [("all", "drained")]
+    program = next(one for name, one in house.programs.items()
+                   if name.startswith("worker") and one.is_running())
+    assert "standing_by" in program.text()
+    house.ctl("drain", "--all", "--undo")
+    ended = flow.wait_ended(house, tenant, 3)
+    assert [one["attempts"] for one in ended.values()] == [1, 1, 1]
+    assert program.is_running()
+    assert house.ctl("drain", "--all", "--undo", check=False).returncode == 3
+
+
+def test_one_is_drained_by_its_name_and_still_ends_in_order(
+        house, tenant, drained):
+    name = f"w-{tenant}"
+    other = house.add("worker", **{"worker.name": name})
+    house.wait_ready(other)
+    assert (name, "working") in workers(house)
+    drained(name)
+    assert (name, "drained") in workers(house)
+    publish(house, tenant, "elsewhere")
+    flow.wait_ended(house, tenant, 1)
+    assert other.is_running()
+    other.terminate()
+    assert other.child.returncode == 0
