@@ -35,7 +35,7 @@ static const struct conf_setting SETTINGS[] = {
         "TLS ends at a proxy in front, so a public address needs none here."},
     {"http.max_body_bytes", CONF_INT, "1048576", 1024,
         (int64_t)RECORD_MAX_BYTES, "The largest body that is read."},
-    {"http.max_connections", CONF_INT, "4096", 1, 100000,
+    {"http.max_connections", CONF_INT, "16384", 1, 100000,
         "Open connections at most."},
     {"http.max_connections_per_address", CONF_INT, "1024", 1, 100000,
         "The same for one address; behind a proxy as many as in all."},

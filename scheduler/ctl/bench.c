@@ -53,6 +53,7 @@ struct ask {
     const char *kind;
     const char *phase;
     const char *rate;
+    const char *slow;
     const char *profile;
     bool is_quick;
 };
@@ -67,11 +68,11 @@ static void say(void *arg, const char *what)
 /* -- other programs --------------------------------------------------------------- */
 
 /* Runs this command; its exit code, or -1 (said so). */
-static int run_self(const char *const *words, size_t count)
+int bench_run_self(const char *const *words, size_t count)
 {
     struct err err = ERR_INIT;
     struct buf text;
-    char *argv[12] = {NULL};
+    char *argv[18] = {NULL};
     argv[0] = mem_strdup("/proc/self/exe");
     for (size_t i = 0; i < count; i++)
         argv[i + 1] = mem_strdup(words[i]);
@@ -87,7 +88,7 @@ static int run_self(const char *const *words, size_t count)
 
 static int run_dev(const char *verb, const char *dir)
 {
-    return run_self(
+    return bench_run_self(
         (const char *const[]){"dev", verb, "--dir", dir, "--json"}, 5);
 }
 
@@ -145,7 +146,7 @@ static int add_connector(const struct bench *bench, const char *config)
     if (file != NULL && fclose(file) != 0)
         is_written = false;
     if (is_written)
-        code = run_self(
+        code = bench_run_self(
             (const char *const[]){"connector", "add", path, "--config", config},
             5);
     else
@@ -189,12 +190,28 @@ static void close_stores(struct bench *bench)
 static int verify(struct ctl *ctl, const char *config)
 {
     say(ctl, "verify");
-    const int code = run_self(
+    const int code = bench_run_self(
         (const char *const[]){"verify", "--json", "--config", config}, 4);
     if (code == CTL_DONE || code < 0)
         return code == CTL_DONE ? CTL_DONE : CTL_FAILED;
     return ctl_fail(code == CTL_NEGATIVE ? CTL_NEGATIVE : CTL_FAILED,
         "verify does not agree with the result (exit code %d)", code);
+}
+
+static int measure_pipeline(
+    struct ctl *ctl, struct bench *bench, const char *config)
+{
+    struct err err = ERR_INIT;
+    int code = add_connector(bench, config);
+    if (code == CTL_DONE && (open_stores(bench, &err) != 0 ||
+                                bench_measure(bench, say, ctl, &err) != 0))
+        code = ctl_fail_err(&err);
+    close_stores(bench);
+    if (code == CTL_DONE)
+        code = verify(ctl, config);
+    if (code == CTL_DONE)
+        bench_report(bench, ctl->is_json);
+    return code;
 }
 
 static int run_on_fleet(struct ctl *ctl, struct bench *bench)
@@ -206,16 +223,11 @@ static int run_on_fleet(struct ctl *ctl, struct bench *bench)
     if (conf_load_file(bench->ctl.conf, config, &err) != 0 ||
         dev_load_ports(&bench->fleet, &err) != 0)
         code = ctl_fail(CTL_FAILED, "%s", err.msg);
-    if (code == CTL_DONE)
-        code = add_connector(bench, config);
-    if (code == CTL_DONE && (open_stores(bench, &err) != 0 ||
-                                bench_measure(bench, say, ctl, &err) != 0))
-        code = ctl_fail_err(&err);
+    if (code == CTL_DONE && bench->plan.hooks_rate > 0)
+        code = bench_webhooks(ctl, bench, config);
+    else if (code == CTL_DONE)
+        code = measure_pipeline(ctl, bench, config);
     close_stores(bench);
-    if (code == CTL_DONE)
-        code = verify(ctl, config);
-    if (code == CTL_DONE)
-        bench_report(bench, ctl->is_json);
     conf_free(bench->ctl.conf);
     free(config);
     return code;
@@ -274,6 +286,24 @@ static int read_plan(const struct ask *ask, struct bench_plan *plan)
     if (plan->profile != NULL && !plan->has_phase[BENCH_SATURATION])
         return ctl_fail(CTL_USAGE, "--profile needs the phase saturation");
     return CTL_DONE;
+}
+
+static int read_hooks_plan(const struct ask *ask, struct bench_plan *plan)
+{
+    *plan = (struct bench_plan){
+        .hooks_rate = ask->is_quick ? 200 : 2000,
+        .hooks_s = ask->is_quick ? 1 : 10,
+        .hooks_slow = ask->is_quick ? 500 : 10000,
+    };
+    if (ask->records != NULL || ask->kind != NULL || ask->phase != NULL ||
+        ask->profile != NULL)
+        return ctl_fail(CTL_USAGE,
+            "bench webhooks takes --rate, --slow, --quick and --dir");
+    const int code =
+        read_number("--rate", ask->rate, 1, MAX_RATE, &plan->hooks_rate);
+    return code != CTL_DONE
+               ? code
+               : read_number("--slow", ask->slow, 0, 100000, &plan->hooks_slow);
 }
 
 /* On the fleet of --dir, or on one that lives as long as the run. */
@@ -341,8 +371,12 @@ static int run(struct ctl *ctl, int argc, char **argv)
         {"kind", "K", "echo, http or unsafe alone", &ask.kind, NULL},
         {"phase", "P", "floor, saturation, half, low or idle alone", &ask.phase,
             NULL},
-        {"rate", "N", "requests/s of the phase half, in place of half",
+        {"rate", "N",
+            "requests/s of the phase half, in place of half; webhooks: "
+            "deliveries/s (2000)",
             &ask.rate, NULL},
+        {"slow", "N", "webhooks: slow connections beside them (10000)",
+            &ask.slow, NULL},
         {"profile", "F",
             "write where the time at saturation goes, as folded stacks "
             "(needs perf)",
@@ -355,13 +389,16 @@ static int run(struct ctl *ctl, int argc, char **argv)
     if (ctl_options(ctl, &COMMAND_BENCH, options, ARRAY_LEN(options), argc,
             argv, rest, ARRAY_LEN(rest), &code) < 0)
         return code;
-    if (rest[0] != NULL && strcmp(rest[0], "pipeline") != 0)
-        return ctl_fail(CTL_USAGE, "bench knows pipeline, not '%s'", rest[0]);
+    const bool is_hooks = rest[0] != NULL && strcmp(rest[0], "webhooks") == 0;
+    if (rest[0] != NULL && !is_hooks && strcmp(rest[0], "pipeline") != 0)
+        return ctl_fail(
+            CTL_USAGE, "bench knows pipeline and webhooks, not '%s'", rest[0]);
     bench.ctl.is_json = false;
     bench.ctl.is_terminal = ctl->is_terminal;
     snprintf(bench.run, sizeof bench.run, "%08x",
         (unsigned)(random_u64() & UINT32_MAX));
-    code = read_plan(&ask, &bench.plan);
+    code = is_hooks ? read_hooks_plan(&ask, &bench.plan)
+                    : read_plan(&ask, &bench.plan);
     if (code == CTL_DONE)
         code = open_profile(&bench);
     if (code == CTL_DONE)
@@ -371,7 +408,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 
 const struct command COMMAND_BENCH = {
     .name = "bench",
-    .arguments = "[pipeline]",
+    .arguments = "[pipeline|webhooks]",
     .summary = "Measure the fleet against a floor that keeps nothing",
     .details =
         "In one run on one machine: the floor, then requests of each kind at\n"
@@ -379,6 +416,9 @@ const struct command COMMAND_BENCH = {
         "costs an action; the idle fleet. Checks that each request had "
         "exactly\n"
         "one outcome. Ratios need --phase left out. How to read the figures: "
-        "tests/bench/README.md.",
+        "tests/bench/README.md.\n\n"
+        "webhooks: signed deliveries at a fixed rate, from the moment each is "
+        "due to\nits answer, alone and beside slow connections; then each must "
+        "be stored.",
     .run = run,
 };

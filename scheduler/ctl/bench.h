@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench: what the files of `actionist bench pipeline` share: one run on one
- * fleet, its phases and its figures.
+ * fleet, its phases and its figures. `bench webhooks` has its own, and shares
+ * the fleet (bench_hooks.h).
  *
  *   bench.c         the command: options, fleet, verify
  *   bench_phases.c  what is measured, in which order
@@ -105,6 +106,9 @@ struct bench_plan {
     bool has_kind[BENCH_KIND_COUNT];
     bool has_phase[BENCH_PHASE_COUNT];
     const char *profile; /* file of folded stacks; NULL: none */
+    int64_t hooks_rate;  /* webhooks: deliveries a second */
+    int64_t hooks_s;     /* for how long, twice */
+    int64_t hooks_slow;  /* slow connections, the second time */
 };
 #define BENCH_LOW_RATE 50
 
@@ -125,6 +129,12 @@ struct bench {
     int64_t repeats; /* outcomes seen again in a later phase */
     FILE *profile;   /* of plan.profile; NULL: none */
 };
+
+/* Runs this command; its exit code, or -1 (said so). 15 words at most. */
+int bench_run_self(const char *const *words, size_t count);
+/* Measures webhooks on the fleet that is up, and reports. The exit code; an
+ * error was printed. */
+int bench_webhooks(struct ctl *ctl, struct bench *bench, const char *config);
 
 /* One JSON object, or tables. */
 void bench_report(const struct bench *bench, bool is_json);

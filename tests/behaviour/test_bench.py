@@ -81,6 +81,21 @@ def test_a_quick_run_gives_the_documented_fields(work_dir):
         raise AssertionError(f"{left}: {processes_under(left)}")
 
 
+def test_webhooks_tell_the_documented_fields(work_dir):
+    done = bench(work_dir, "webhooks", "--quick", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    slow = report["slow"]
+    assert report["bench"] == "webhooks"
+    assert slow["connections"] == slow["held"] == 500
+    for figures in (report, slow):
+        assert figures["deliveries"] == 200 and figures["rate"] > 0
+        assert 0 < figures["p50_ms"] <= figures["p99_ms"] \
+            <= figures["p999_ms"]
+    for left in work_dir.glob("actionist-bench-*"):
+        raise AssertionError(f"{left}: {processes_under(left)}")
+
+
 def test_a_profile_without_perf_is_refused_at_once(work_dir, tmp_path):
     """Not after minutes of measuring."""
     done = bench(work_dir, "--profile", str(tmp_path / "out"), path=tmp_path)
@@ -94,6 +109,7 @@ def test_bad_words_are_named(work_dir):
                          (["--phase", "x"], "--phase"),
                          (["--phase", "half"], "--rate"),
                          (["--rate", "0"], "--rate"),
+                         (["webhooks", "--records", "100"], "--slow"),
                          (["--phase", "idle", "--profile", "p"],
                           "--profile")):
         done = bench(work_dir, *words)
