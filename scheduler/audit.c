@@ -15,7 +15,7 @@
 
 enum {
     LAG_S = 30, /* what a pass judges again: see pass.h */
-    REST = 10,  /* times as long as a pass takes is waited after it */
+    REST = 20,  /* times as long as a pass takes is waited after it */
     CLOSE_WAIT_S = 2
 };
 

@@ -72,6 +72,7 @@ struct pulse *pulse_open(struct scheduler *scheduler)
             .name = "actionist-scheduler pulse",
             .statements = SQL_PULSE,
             .statement_count = SQL_PULSE_COUNT,
+            .are_plans_pinned = true,
             .on_state = on_state,
             .owner = pulse});
     return pulse;

@@ -76,12 +76,13 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
      * something does. */
     [SQL_WORKER_FLUSH] = {"flush",
         "select pg_logical_emit_message(true, '', '')", 0, {0}},
-    /* ids (sorted), attempt numbers, boot id */
+    /* ids (sorted), attempt numbers, boot id. No owner: in words that keep the
+     * planner from walking through the index of all that have none. */
     [SQL_WORKER_TAKE] = {"take",
         "with taken as (update live l set owner = $3, since = fleet_now()"
         "  from unnest($1::uuid[], $2::int4[]) as i (id, attempt_no)"
         "  where l.id between i.id and i.id and l.attempt_no = i.attempt_no"
-        "  and l.owner is null and l.state = 1 and " ALIVE_IS "$3)"
+        "  and num_nulls(l.owner) = 1 and l.state = 1 and " ALIVE_IS "$3)"
         "  returning l.*)"
         " select " LIVE_COLUMNS " from taken r"
         " join action a on a.id between r.id and r.id"
@@ -93,7 +94,7 @@ const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
     [SQL_WORKER_COLLECT] = {"collect",
         "with picked as (select id from live where owner is null"
         "  and state = 1 and since < fleet_now() - interval '100 ms'"
-        "  order by id limit $2 for update skip locked),"
+        "  order by since limit $2 for update skip locked),"
         " taken as (update live l set owner = $1, since = fleet_now()"
         "  from picked p where l.id between p.id and p.id"
         "  and " ALIVE_IS "$1)"

@@ -46,6 +46,7 @@ struct admit *admit_open(struct worker *worker)
         .tenant_queue = (size_t)conf_int(worker->conf, "worker.tenant_queue"),
         .tenant_running =
             (size_t)conf_int(worker->conf, "worker.tenant_concurrency"),
+        .patience_ms = PARKED_MS,
     };
     admit->worker = worker;
     admit->fair = fair_new(&limits);

@@ -135,10 +135,20 @@ static struct job_list *queue_of(struct tenant *tenant, const struct job *job)
                                : PRIORITY_COUNT / 2];
 }
 
+/* What is worked off in a moment would cost more anywhere else: every action
+ * that comes back later is written and read three times as often. */
+static bool is_overflowing(const struct fair *fair, const struct tenant *tenant)
+{
+    const struct fair_limits *limits = &fair->limits;
+    return tenant->waiting >= limits->tenant_queue &&
+           (int64_t)tenant->waiting * tenant->cost_ms >=
+               limits->patience_ms * (int64_t)limits->tenant_running;
+}
+
 bool fair_push(struct fair *fair, struct job *job)
 {
     struct tenant *tenant = get_tenant(fair, job->record.tenant);
-    if (tenant->waiting >= fair->limits.tenant_queue) {
+    if (is_overflowing(fair, tenant)) {
         return false;
     }
     job_list_push(queue_of(tenant, job), job);

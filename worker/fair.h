@@ -19,12 +19,14 @@ struct fair;
 struct fair_limits {
     size_t tenant_queue;   /* waiting jobs a tenant may have here */
     size_t tenant_running; /* jobs of a tenant that run at once */
+    int64_t patience_ms;   /* ... or more, if the last one waits shorter */
 };
 
 struct fair *fair_new(const struct fair_limits *limits);
 void fair_free(struct fair *fair); /* not the jobs. NULL ok */
 
-/* Queues the job. False: the tenant's queue is full, the job is not in it. */
+/* Queues the job. False: the tenant's queue is full and will be for a while;
+ * the job is not in it. */
 bool fair_push(struct fair *fair, struct job *job);
 /* The next job that may run now, counted as running; NULL if there is none. */
 struct job *fair_take(struct fair *fair, int64_t now_us);

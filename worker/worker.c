@@ -46,7 +46,7 @@ static const struct conf_setting SETTINGS[] = {
         "... of one tenant."},
     {"worker.tenant_queue", CONF_INT, "2000", 1, 100000,
         "Claimed actions of one tenant waiting here; more are parked in "
-        "Postgres."},
+        "Postgres, unless they would be done within a second."},
     {"worker.max_jobs", CONF_INT, "8000", 100, 100000,
         "Actions in memory; at that the intake pauses."},
     {"worker.max_bytes", CONF_INT, "50331648", 4194304, 1073741824,

@@ -118,6 +118,22 @@ static void caps_hold(void **state)
     fair_free(fair);
 }
 
+static void a_queue_that_moves_fast_may_be_longer(void **state)
+{
+    (void)state;
+    const struct fair_limits limits = {
+        .tenant_queue = 3, .tenant_running = 2, .patience_ms = 1000};
+    struct fair *fair = fair_new(&limits);
+    /* 50 ms each is the guess before anything is known: 40 of them take two
+     * slots a second. */
+    push(fair, "a", 40);
+    assert_false(fair_push(fair, make("a", 5)));
+    /* What was learned counts: 1 ms each now. */
+    assert_int_equal(run(fair, 39, 1, 1), 39);
+    push(fair, "a", 40);
+    fair_free(fair);
+}
+
 static void higher_priority_goes_first_then_arrival(void **state)
 {
     (void)state;
@@ -177,6 +193,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_tenant_alone_gets_everything, set_up, tear_down),
         cmocka_unit_test_setup_teardown(caps_hold, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_queue_that_moves_fast_may_be_longer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             higher_priority_goes_first_then_arrival, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
