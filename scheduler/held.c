@@ -12,11 +12,10 @@
 #include "schema/sql_scheduler.h"
 #include "schema/state.h"
 
-enum { EVERY_MS = 250, ROWS = 200 };
+enum { ROWS = 200 };
 
 struct held {
     struct scheduler *scheduler;
-    struct loop_timer *timer;
     struct pg_params params;
     bool is_busy;
     struct metric *resumed;
@@ -85,9 +84,8 @@ static void take(struct held *held)
         held);
 }
 
-static void on_timer(void *owner)
+void held_look(struct held *held)
 {
-    struct held *held = owner;
     if (held->is_busy || held->scheduler->is_stopping ||
         !pg_is_up(held->scheduler->work)) {
         return;
@@ -103,15 +101,12 @@ struct held *held_open(struct scheduler *scheduler)
     pg_params_init(&held->params);
     held->resumed = metric_counter("actionist_resumed_total",
         "Paused actions that went on after their pause was lifted.", NULL);
-    held->timer = loop_timer_new(&scheduler->loop, on_timer, held);
-    loop_timer_start(held->timer, EVERY_MS, EVERY_MS);
     return held;
 }
 
 void held_close(struct held *held)
 {
     if (held != NULL) {
-        loop_timer_free(held->timer);
         pg_params_fini(&held->params);
         free(held);
     }

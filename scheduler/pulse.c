@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/due.h"
+#include "scheduler/held.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sweep.h"
 #include "schema/sql_scheduler.h"
@@ -40,6 +41,9 @@ static void on_look(void *arg, const struct pg_outcome *outcome)
     dispatch_look(scheduler->dispatch, pg_get_int(rows, 0, PULSE_UNTAKEN),
         pg_get_int(rows, 0, PULSE_UNTAKEN_AGE_US));
     due_look(scheduler->due, pg_get_int(rows, 0, PULSE_NEXT_DUE_US));
+    if (pg_get_bool(rows, 0, PULSE_HAS_HELD)) {
+        held_look(scheduler->held);
+    }
     sweep_look(scheduler->sweep, rows);
 }
 

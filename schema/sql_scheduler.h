@@ -66,6 +66,7 @@ enum pulse_column {
     PULSE_NEXT_DUE_US,    /* from now; negative: overdue */
     PULSE_UNTAKEN,        /* live rows that nobody has taken */
     PULSE_UNTAKEN_AGE_US, /* of the oldest */
+    PULSE_HAS_HELD,       /* work that no clock brings back may have to move */
     PULSE_BOOT_ID,
     PULSE_IS_HELD,
     PULSE_IS_EXPIRED

@@ -7,7 +7,7 @@
 #include "common/log.h"
 #include "common/time.h"
 
-enum { IDLE_MS = 200, PACED_MS = 20, RETRY_MS = 1000, SLICE_MS = 50 };
+enum { IDLE_MS = 500, PACED_MS = 20, RETRY_MS = 1000, SLICE_MS = 50 };
 
 /* -- statements ------------------------------------------------------------------ */
 
