@@ -107,6 +107,9 @@ class DemoFleet:
     def kill_worker(self):
         os.kill(self.program("worker")["pid"], signal.SIGKILL)
 
+    def kill_producer(self):
+        os.kill(self.program("producer")["pid"], signal.SIGKILL)
+
     def add_connector(self):
         """Registers connector.json with the double's address."""
         manifest = json.loads((HERE / "connector.json").read_text())

@@ -100,6 +100,29 @@ def refusals_are_final(run):
             yield f"{action.key}: {calls} calls"
 
 
+def forged_webhooks_are_refused(run):
+    for one in run.deliveries:
+        refused = [answer for answer in one.answers if answer[0] == 401]
+        if len(refused) != 1:
+            yield f"{one.key}: {one.answers}"
+
+
+def webhooks_are_one_action(run):
+    """Repeated, also by a sender that got no answer: one id, one outcome, one
+    call that had an effect."""
+    for one in run.deliveries:
+        ended = [out["status"] for out in one.outcomes]
+        if ended != ["succeeded"] or {out["id"] for out in one.outcomes} != (
+                one.ids):
+            yield f"{one.key}: {ended} {one.ids}"
+        taken = [word for status, word in one.answers if status == 200]
+        if len(taken) != 3 or (None, "no answer") not in one.answers:
+            yield f"{one.key}: {one.answers}"
+        calls = len(run.requests.get(one.path, ()))
+        if calls != 1:
+            yield f"{one.key}: {calls} calls"
+
+
 def postgres_agrees(run):
     for tenant in {action.tenant for action in run.actions}:
         listed = sorted((row["id"], row["status"]) for row in
@@ -122,6 +145,9 @@ CHECKS = (
     ("nothing ran before its not_before or after its deadline",
      nothing_before_its_time),
     ("a refusal (400) was not tried again", refusals_are_final),
+    ("a forged webhook is refused", forged_webhooks_are_refused),
+    ("a webhook is one action, repeated or not, its producer killed",
+     webhooks_are_one_action),
     ("Postgres and Kafka tell the same", postgres_agrees),
 )
 
@@ -142,6 +168,11 @@ def print_table(run):
         said = ", ".join(f"{count} {status}"
                          for status, count in sorted(counts.items()))
         print(f"{name:12}{actions[0].kind.what:45}{len(actions):8}"
+              f"{calls:6}  {said}")
+    for one in run.deliveries:
+        calls = len(run.requests.get(one.path, ()))
+        said = ", ".join(f"1 {out['status']}" for out in one.outcomes)
+        print(f"{one.kind.name:12}{'webhook, forged and repeated':45}{1:8}"
               f"{calls:6}  {said}")
 
 
