@@ -5,6 +5,7 @@ On a cluster of its own. Nothing of ours is restarted: the programs come back
 by themselves."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import subprocess
@@ -314,8 +315,18 @@ def move(house, where):
 
 
 @pytest.mark.case("PGO-11")
-def test_pgo_11_disk_full(house, small_disk, load):
-    """What cannot be recorded is not called, and goes on once there is room."""
+def test_pgo_11_disk_full(house, small_disk, load, tenant):
+    """What cannot be recorded is not called, and goes on once there is room.
+    The door takes what still fits into the pages that are there."""
+    api = Api(house.url("producer-0"), new_key(house, tenant)[1])
+    numbers = itertools.count()
+
+    def post():
+        number = next(numbers)
+        return api.post({"connector": "load", "action": "natural",
+                         "idempotency_key": f"full-{number}",
+                         "payload": {"run": load.run, "key": str(number)}})
+
     filler = small_disk / "filler"
     with contextlib.suppress(OSError), open(filler, "wb", 0) as file:
         while True:
@@ -329,8 +340,12 @@ def test_pgo_11_disk_full(house, small_disk, load):
             return text.count("No space left on device") > before + 3
 
         wait_for(is_full, "statements without room", every=0.5)
+        check_problem(wait_for(lambda: refused(post()), "a 503", every=0),
+                      503, "UNAVAILABLE")
         claimed = count(house, "action", load)
         assert load.called() <= claimed, "a call without a row before it"
     finally:
         filler.unlink()
+    wait_for(lambda: accepted(post()), "accepted")
+    api.close()
     invariants.check(load, unknown=True, deadline=200)
