@@ -17,8 +17,8 @@ def base(fleets):
     return fleets(producers=0, workers=0, schedulers=0)
 
 
-def start(base, daemon, settings):
-    argv = [str(BIN / f"actionist-{daemon}"), "--set",
+def start(base, daemon, settings, inside=()):
+    argv = [*inside, str(BIN / f"actionist-{daemon}"), "--set",
             "http.listen=127.0.0.1:0"]
     for setting in settings:
         argv += ["--set", setting]
@@ -27,9 +27,10 @@ def start(base, daemon, settings):
                             stderr=subprocess.PIPE, start_new_session=True)
 
 
-def check_refused(base, settings, *words, daemons=DAEMONS):
+def check_refused(base, settings, *words, daemons=DAEMONS, inside=()):
     """All daemons at once: some faults take ten seconds to be sure of."""
-    children = {daemon: start(base, daemon, settings) for daemon in daemons}
+    children = {daemon: start(base, daemon, settings, inside)
+                for daemon in daemons}
     try:
         said = {daemon: (*child.communicate(timeout=60), child.returncode)
                 for daemon, child in children.items()}
@@ -113,6 +114,35 @@ def test_a_role_that_may_not_log_in(base, cluster):
 def test_a_cgroup_that_cannot_be_made(base):
     check_refused(base, [f"run.cgroup={'x' * 300}"], "cgroup",
                   daemons=("worker",))
+
+
+# In a mount namespace of its own: no version 1, and then what is asked for.
+# The kernel lists no controllers on version 2 while version 1 has them, so a
+# file says what a machine with version 2 alone would.
+CGROUPS = """
+mount --make-rprivate / &&
+awk '$3 ~ /^cgroup2?$/ {print $2}' /proc/mounts | xargs -r -n 1 umount &&
+if [ -n "$1" ]; then
+    mount -t cgroup2 none /sys/fs/cgroup &&
+    mount --bind "$1" /sys/fs/cgroup/cgroup.controllers
+fi || exit 99
+shift
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize("controllers, words", [
+    ("cpuset cpu io memory pids", ("'memory' is on version 2", "version 1",
+                                   "systemd.unified_cgroup_hierarchy=0")),
+    ("", ("cgroups cannot be used", "mount -t cgroup -o memory"))])
+def test_a_machine_without_cgroups_of_version_1(
+        base, tmp_path, controllers, words):
+    listed = ""
+    if controllers:
+        listed = tmp_path / "cgroup.controllers"
+        listed.write_text(f"{controllers}\n")
+    check_refused(base, [], *words, daemons=("worker",), inside=(
+        "unshare", "--mount", "sh", "-c", CGROUPS, "sh", str(listed)))
 
 
 @pytest.mark.parametrize("daemon", DAEMONS)

@@ -65,9 +65,9 @@ static int find_mount(struct cgroup_tree *tree, int controller, struct err *err)
     }
     if (!is_v1) {
         return err_set(err, ERR_FATAL, "CGROUP_VERSION",
-            "the cgroup controller '%s' is on version 2; this version needs "
-            "memory, cpu and pids on cgroup v1 (boot with "
-            "systemd.unified_cgroup_hierarchy=0)",
+            "the cgroup controller '%s' is on version 2, but memory, cpu and "
+            "pids are needed on version 1: boot with "
+            "systemd.unified_cgroup_hierarchy=0",
             name);
     }
     return 0;
@@ -96,7 +96,9 @@ int cgroup_tree_open(struct cgroup_tree *tree, const char *parent,
     const int rc = cgroup_init();
     if (rc != 0) {
         return err_set(err, ERR_FATAL, "CGROUP_MISSING",
-            "cgroups cannot be used: %s", cgroup_strerror(rc));
+            "cgroups cannot be used: %s; mount memory, cpu and pids as mount "
+            "-t cgroup -o memory none /sys/fs/cgroup/memory does",
+            cgroup_strerror(rc));
     }
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
         if (find_mount(tree, i, err) != 0) {
