@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """One fleet on which one crash after the other is tried."""
 
+import base64
 import json
 import uuid
 
+import httpx
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 
-from cases import CONNECTOR, CRASH_PROGRAM, ROLES, check, manifest
+from cases import CONNECTOR, CRASH_PROGRAM, HOOKS, ROLES, check, manifest
 from counters import is_ready
 from lib.fleet import Fleet
+from lib.hooks import github, make_master_key
 from lib.programs import ROOT
 from lib.wait import wait_for
 from local.cluster import new_space_name
@@ -19,6 +22,8 @@ LIBRARY = ROOT / "build" / "release" / "lib" / "libactionist-crash.so"
 PARTITIONS = 2
 READY_S = 60
 DONE_S = 90
+SECRET = "of-the-senders"
+SOURCE = "sender"
 
 
 class Lane:
@@ -34,7 +39,9 @@ class Lane:
         self.role = None
         self.outcomes = {}  # tenant: [outcome, ...]; a tenant an action
         self.published = 0
+        self.key = f"webhooks.master_key_file={make_master_key(self.folder)}"
         self.fleet = Fleet(cluster, space, self.folder, PARTITIONS, {
+            "producer": dict([self.key.split("=", 1)]),
             "worker": {"egress.private_allow": double.address,
                        "run.idle_s": 1,
                        # One that comes back need not wait for its own death.
@@ -102,6 +109,8 @@ class Lane:
         """The program of the role is up and may be armed."""
         if role != self.role or self.page.reached > 0:
             self.role = role
+            if f"{ROLES[role]}-0" not in self.fleet.programs:
+                self.fleet.add(ROLES[role])
             if self.program.is_running():
                 self.program.kill()
         self._recover()
@@ -121,6 +130,8 @@ class Lane:
                 wait_for(lambda: self._rows("outcome", tenant), "its end")
             self._start((place, number))
         else:
+            if case.ending == "door":
+                self._add_source(case, tenant)
             self.page.arm(place, number)
             where = self._publish(case, tenant)
         wait_for(lambda: self.page.is_dead or self._is_done(tenant, where),
@@ -132,6 +143,8 @@ class Lane:
             self.program.wait_exit(READY_S)
             self._check_claimed(tenant, where)
         self._recover()
+        if case.ending == "door":
+            wait_for(lambda: self._deliver(tenant), "its 200", DONE_S)
         wait_for(lambda: self._is_done(tenant, where), "the end", DONE_S)
         self._check(case, tenant, died_at is not None)
         for program in self.fleet.programs.values():
@@ -139,13 +152,65 @@ class Lane:
         return places, died_at
 
     def _publish(self, case, tenant):
-        """Its (partition, offset)."""
+        """Its (topic, partition, offset); None: the door's alone to know."""
         self.published += 1
+        if case.ending == "door":
+            self._deliver(tenant)
+            return None
+        if case.ending == "hook":
+            return self._capture(case, tenant)
         message = self.fleet.publish({
             "spec": "actionist/1", "tenant": tenant, "connector": CONNECTOR,
             "action": case.action, "idempotency_key": tenant,
             "payload": {"key": tenant}})
-        return message.partition(), message.offset()
+        return "actions", message.partition(), message.offset()
+
+    # -- webhooks --------------------------------------------------------------
+
+    @staticmethod
+    def _mapping(case):
+        return json.dumps({"connector": CONNECTOR, "action": case.action,
+                           "payload": {"key": "{{webhook.tenant}}"}})
+
+    def _add_source(self, case, tenant):
+        path = self.folder / "mapping.json"
+        path.write_text(self._mapping(case))
+        self.fleet.ctl("webhook", "source", "add", SOURCE, "--tenant", tenant,
+                       "--scheme", "github", "--secret-file", "-", "--map",
+                       path, "--answer-ms", "8000", "--set", self.key,
+                       stdin=SECRET)
+
+    def _deliver(self, tenant):
+        """True if it was taken; a producer that dies gives no answer."""
+        body = b"{}"
+        try:
+            return httpx.post(
+                f"{self.fleet.url()}/hooks/{tenant}/{SOURCE}", content=body,
+                headers=github(SECRET, body, "d-1"), trust_env=False,
+                timeout=30).status_code == 200
+        except (httpx.HTTPError, AssertionError):
+            return False
+
+    def _capture(self, case, tenant):
+        """As the door captures it, from a sender that repeats."""
+        self.db.execute(
+            "insert into webhook_source (tenant, source, scheme, secret,"
+            " max_body_bytes, rate_per_s, answer_ms, mapping)"
+            " values (%s, %s, 'github', '\\x00', 1000, 1000, 1000, %s)",
+            (tenant, SOURCE, self._mapping(case).encode()))
+        document = json.dumps({
+            "spec": "actionist/1", "id": str(uuid.uuid4()), "tenant": tenant,
+            "source": SOURCE, "sender_id": "d-1",
+            "received_at": "2026-12-01T08:00:00.000000Z",
+            "verdict": "verified", "reason": None, "scheme": "github",
+            "secret_no": 1, "method": "POST", "headers": [],
+            "body": base64.b64encode(b"{}").decode()})
+        for _ in range(2):
+            message = self.fleet.kafka.publish(document, tenant,
+                                               topic="webhooks")
+        return "webhooks", message.partition(), message.offset()
+
+    # -- what became of it -----------------------------------------------------
 
     def _rows(self, table, tenant):
         return self.db.execute(
@@ -155,7 +220,7 @@ class Lane:
     def _is_done(self, tenant, where):
         """It is published, its offset committed, the relay's state saved."""
         self._read()
-        if tenant not in self.outcomes or self._committed(where[0]) <= where[1]:
+        if tenant not in self.outcomes or not self._is_committed(where):
             return False
         return self.db.execute(
             "select not exists (select 1 from live where tenant = %(t)s)"
@@ -171,14 +236,17 @@ class Lane:
             out = json.loads(message.value())
             self.outcomes.setdefault(out["tenant"], []).append(out)
 
-    def _committed(self, partition):
-        topic = f"{self.fleet.space}.actions"
+    def _is_committed(self, where):
+        if where is None:
+            return True
+        topic, partition, offset = where
         return self.group.committed(
-            [TopicPartition(topic, partition)], 30)[0].offset
+            [TopicPartition(f"{self.fleet.space}.{topic}", partition)],
+            30)[0].offset > offset
 
     def _check_claimed(self, tenant, where):
         """No offset is committed ahead of its claim."""
-        if self._committed(where[0]) > where[1]:
+        if where is not None and self._is_committed(where):
             assert self._rows("action", tenant), "committed, never claimed"
 
     def _check(self, case, tenant, has_crashed):
@@ -186,6 +254,13 @@ class Lane:
         assert len(found) == 1, f"{len(found)} outcomes: {found}"
         path = f"/{case.ending}/{case.effect}/{tenant}"
         check(case, found[0], self.double.effects(path), has_crashed)
+        if case.ending in HOOKS:
+            rows = self.db.execute(
+                "select count(*), count(distinct id), min(id::text),"
+                " max(decision) from webhook where tenant = %s",
+                (tenant,)).fetchone()
+            assert rows[1:] == (1, found[0]["id"], 2), rows
+            assert case.ending == "door" or rows[0] == 2, rows
 
     # -- the end ---------------------------------------------------------------
 
