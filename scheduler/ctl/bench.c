@@ -55,6 +55,9 @@ struct ask {
     const char *rate;
     const char *slow;
     const char *profile;
+    const char *processes;
+    const char *held;
+    const char *waiting;
     bool is_quick;
 };
 
@@ -257,6 +260,21 @@ static bool choose(
     return has_any;
 }
 
+static int read_conditions(const struct ask *ask, struct bench_plan *plan)
+{
+    int code = read_number(
+        "--processes", ask->processes, 1, BENCH_MAX_WORKERS, &plan->processes);
+    if (code == CTL_DONE)
+        code = read_number("--held", ask->held, 1, 3600, &plan->held_s);
+    if (code == CTL_DONE)
+        code = read_number(
+            "--waiting", ask->waiting, 1, MAX_RECORDS, &plan->waiting);
+    if (code == CTL_DONE && plan->waiting > 0 && ask->dir != NULL)
+        return ctl_fail(CTL_USAGE,
+            "--waiting fills the tables of a new fleet, not of --dir");
+    return code;
+}
+
 static int read_plan(const struct ask *ask, struct bench_plan *plan)
 {
     *plan = (struct bench_plan){
@@ -271,6 +289,8 @@ static int read_plan(const struct ask *ask, struct bench_plan *plan)
         "--records", ask->records, 100, MAX_RECORDS, &plan->records);
     if (code == CTL_DONE)
         code = read_number("--rate", ask->rate, 1, MAX_RATE, &plan->rate);
+    if (code == CTL_DONE)
+        code = read_conditions(ask, plan);
     if (code != CTL_DONE)
         return code;
     plan->floor_records = plan->records * FLOOR_PER_RECORD;
@@ -296,7 +316,8 @@ static int read_hooks_plan(const struct ask *ask, struct bench_plan *plan)
         .hooks_slow = ask->is_quick ? 500 : 10000,
     };
     if (ask->records != NULL || ask->kind != NULL || ask->phase != NULL ||
-        ask->profile != NULL)
+        ask->profile != NULL || ask->processes != NULL || ask->held != NULL ||
+        ask->waiting != NULL)
         return ctl_fail(CTL_USAGE,
             "bench webhooks takes --rate, --slow, --quick and --dir");
     const int code =
@@ -377,6 +398,13 @@ static int run(struct ctl *ctl, int argc, char **argv)
             &ask.rate, NULL},
         {"slow", "N", "webhooks: slow connections beside them (10000)",
             &ask.slow, NULL},
+        {"processes", "N", "saturate again with 2, 4, 8 workers, N at most",
+            &ask.processes, NULL},
+        {"held", "S",
+            "... with a REPEATABLE READ transaction, held so many seconds",
+            &ask.held, NULL},
+        {"waiting", "N", "... with so many retries that wait", &ask.waiting,
+            NULL},
         {"profile", "F",
             "write where the time at saturation goes, as folded stacks "
             "(needs perf)",

@@ -6,6 +6,7 @@
  *
  *   bench.c         the command: options, fleet, verify
  *   bench_phases.c  what is measured, in which order
+ *   bench_again.c   saturation under conditions that must not slow it
  *   bench_profile.c where the processor time goes, as folded stacks
  *   bench_kafka.c   producer, reader, topics
  *   bench_floor.c   the loop that keeps nothing, to compare with
@@ -85,6 +86,18 @@ enum bench_phase {
     BENCH_PHASE_COUNT
 };
 
+/* Saturation again, with something beside it. */
+enum bench_condition {
+    BENCH_TWO_WORKERS,
+    BENCH_FOUR_WORKERS,
+    BENCH_EIGHT_WORKERS,
+    BENCH_HELD,    /* a REPEATABLE READ transaction is open */
+    BENCH_WAITING, /* many retries wait */
+    BENCH_CONDITION_COUNT
+};
+#define BENCH_GROWTH 3 /* conditions of more workers: 2, 4, 8 */
+#define BENCH_MAX_WORKERS 8
+
 struct bench_figures {
     bool has[BENCH_PHASE_COUNT];
     double rate; /* actions a second at saturation */
@@ -92,7 +105,8 @@ struct bench_figures {
     struct bench_latency low;
     double cpu_us[BENCH_PROCESS_COUNT]; /* an action, at saturation */
     double rss_mib;
-    double wal_bytes; /* an action */
+    double wal_bytes;                    /* an action */
+    double again[BENCH_CONDITION_COUNT]; /* actions a second; 0: not run */
 };
 
 struct bench_plan {
@@ -105,6 +119,9 @@ struct bench_plan {
     int64_t rate;          /* a second, in place of half; 0: half */
     bool has_kind[BENCH_KIND_COUNT];
     bool has_phase[BENCH_PHASE_COUNT];
+    int64_t processes;   /* workers at most, 1, 2, 4, 8 */
+    int64_t held_s;      /* how long a snapshot is held; 0: none */
+    int64_t waiting;     /* retries; 0: none */
     const char *profile; /* file of folded stacks; NULL: none */
     int64_t hooks_rate;  /* webhooks: deliveries a second */
     int64_t hooks_s;     /* for how long, twice */
@@ -204,5 +221,16 @@ struct bench_timing {
  * when another comes, or when none comes for 60 s. */
 int bench_load_run(struct bench *bench, const struct bench_load *load,
     struct bench_timing *timing, struct err *err) MUST_CHECK;
+
+/* One load of plan.records at once: outcomes a second. */
+int bench_saturate(struct bench *bench, enum bench_kind kind, double *rate,
+    struct err *err) MUST_CHECK;
+/* What the plan says of conditions, kind after kind. */
+int bench_again(struct bench *bench, void (*say)(void *arg, const char *what),
+    void *arg, struct err *err) MUST_CHECK;
+
+int bench_read_number(PGconn *conn, const struct pg_statement *statement,
+    int64_t *value, struct err *err) MUST_CHECK;
+void bench_pause(int wait_ms);
 
 #endif

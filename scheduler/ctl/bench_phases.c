@@ -15,7 +15,12 @@ enum {
 
 /* -- numbers of Postgres ------------------------------------------------------------ */
 
-static int read_number(PGconn *conn, const struct pg_statement *statement,
+void bench_pause(int wait_ms)
+{
+    (void)poll(NULL, 0, wait_ms);
+}
+
+int bench_read_number(PGconn *conn, const struct pg_statement *statement,
     int64_t *value, struct err *err)
 {
     PGresult *result = pg_query_blocking(conn, statement, NULL, err);
@@ -68,6 +73,17 @@ static int run_saturation(struct bench *bench, const struct bench_load *load,
     return rc == 0 ? end : rc;
 }
 
+int bench_saturate(
+    struct bench *bench, enum bench_kind kind, double *rate, struct err *err)
+{
+    const struct bench_load load = {.kind = kind, .count = bench->plan.records};
+    struct bench_timing timing;
+    if (run_load(bench, 5, &load, &timing, err) != 0)
+        return -1;
+    *rate = timing.rate;
+    return 0;
+}
+
 static int saturate(struct bench *bench, enum bench_kind kind, struct err *err)
 {
     struct bench_figures *figures = &bench->kinds[kind];
@@ -79,9 +95,9 @@ static int saturate(struct bench *bench, enum bench_kind kind, struct err *err)
     int64_t wal_after = 0;
     bench_peak_reset(&bench->fleet);
     bench_usage_read(&bench->fleet, &before);
-    if (read_number(bench->conn, &WAL_BYTES, &wal_before, err) != 0 ||
+    if (bench_read_number(bench->conn, &WAL_BYTES, &wal_before, err) != 0 ||
         run_saturation(bench, &load, &timing, err) != 0 ||
-        read_number(bench->conn, &WAL_BYTES, &wal_after, err) != 0)
+        bench_read_number(bench->conn, &WAL_BYTES, &wal_after, err) != 0)
         return -1;
     bench_usage_read(&bench->fleet, &after);
     figures->rate = timing.rate;
@@ -157,13 +173,13 @@ static int measure_idle(struct bench *bench, struct err *err)
     int64_t count_before = 0;
     int64_t count_after = 0;
     int64_t cpu_us = 0;
-    (void)poll(NULL, 0, (int)bench->plan.settle_ms);
+    bench_pause((int)bench->plan.settle_ms);
     bench_usage_read(&bench->fleet, &before);
     const int64_t began_us = now_mono_us();
-    if (read_number(bench->conn, &TRANSACTIONS, &count_before, err) != 0)
+    if (bench_read_number(bench->conn, &TRANSACTIONS, &count_before, err) != 0)
         return -1;
-    (void)poll(NULL, 0, (int)(bench->plan.idle_s * 1000));
-    if (read_number(bench->conn, &TRANSACTIONS, &count_after, err) != 0)
+    bench_pause((int)(bench->plan.idle_s * 1000));
+    if (bench_read_number(bench->conn, &TRANSACTIONS, &count_after, err) != 0)
         return -1;
     bench_usage_read(&bench->fleet, &after);
     const double spent_us = (double)(now_mono_us() - began_us);
@@ -194,6 +210,8 @@ int bench_measure(struct bench *bench, void (*say)(void *arg, const char *what),
         if (measure_kind(bench, (enum bench_kind)i, err) != 0)
             return -1;
     }
+    if (bench_again(bench, say, arg, err) != 0)
+        return -1;
     if (plan->has_phase[BENCH_IDLE]) {
         say(arg, "idle");
         if (measure_idle(bench, err) != 0)

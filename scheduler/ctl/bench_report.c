@@ -9,6 +9,14 @@
 
 #define MAX_REPORT_BYTES ((size_t)64 << 10)
 
+static const char *const CONDITIONS[BENCH_CONDITION_COUNT] = {
+    [BENCH_TWO_WORKERS] = "two_workers",
+    [BENCH_FOUR_WORKERS] = "four_workers",
+    [BENCH_EIGHT_WORKERS] = "eight_workers",
+    [BENCH_HELD] = "held",
+    [BENCH_WAITING] = "waiting",
+};
+
 static bool is_measured(const struct bench_figures *figures)
 {
     return figures->has[BENCH_SATURATION] || figures->has[BENCH_HALF] ||
@@ -52,6 +60,21 @@ static void put_saturation(struct buf *out, const struct bench *bench,
     put_number(out, "wal_bytes", figures->wal_bytes, 0);
 }
 
+/* By the side of what the same run reached without. */
+static void put_again(struct buf *out, const struct bench_figures *figures)
+{
+    for (size_t i = 0; i < BENCH_CONDITION_COUNT; i++) {
+        if (figures->again[i] <= 0)
+            continue;
+        json_put_name(out, CONDITIONS[i]);
+        buf_put_char(out, '{');
+        put_number(out, "rate", figures->again[i], 1);
+        if (figures->rate > 0)
+            put_number(out, "ratio", figures->again[i] / figures->rate, 3);
+        buf_put_char(out, '}');
+    }
+}
+
 static void put_kind(
     struct buf *out, const struct bench *bench, enum bench_kind kind)
 {
@@ -60,6 +83,7 @@ static void put_kind(
     buf_put_char(out, '{');
     if (figures->has[BENCH_SATURATION])
         put_saturation(out, bench, figures);
+    put_again(out, figures);
     if (figures->has[BENCH_HALF])
         put_latency(out, &figures->half);
     if (figures->has[BENCH_LOW]) {
@@ -190,6 +214,26 @@ static void print_processes(const struct bench *bench)
     putchar('\n');
 }
 
+static void print_conditions(const struct bench *bench)
+{
+    bool has_any = false;
+    for (size_t i = 0; i < BENCH_KIND_COUNT; i++) {
+        const struct bench_figures *figures = &bench->kinds[i];
+        for (size_t k = 0; k < BENCH_CONDITION_COUNT; k++) {
+            if (figures->again[k] <= 0)
+                continue;
+            printf("%s, %s: %.0f/s", bench_kind_name((enum bench_kind)i),
+                CONDITIONS[k], figures->again[k]);
+            if (figures->rate > 0)
+                printf(", %.2f of without", figures->again[k] / figures->rate);
+            putchar('\n');
+            has_any = true;
+        }
+    }
+    if (has_any)
+        putchar('\n');
+}
+
 void bench_report(const struct bench *bench, bool is_json)
 {
     if (is_json) {
@@ -205,6 +249,7 @@ void bench_report(const struct bench *bench, bool is_json)
         print_figures(bench);
     if (has[BENCH_SATURATION])
         print_processes(bench);
+    print_conditions(bench);
     if (has[BENCH_IDLE])
         printf("idle: %.2f %% of a core, %.1f transactions/s in Postgres\n",
             bench->idle_cpu_percent, bench->idle_transactions);

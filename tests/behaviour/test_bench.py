@@ -36,6 +36,10 @@ def check_kind(figures, floor):
     assert set(figures["cpu_us"]) == PROCESSES
     assert all(value >= 0 for value in figures["cpu_us"].values())
     assert figures["rss_mib"] > 0 and figures["wal_bytes"] > 0
+    for condition in ("two_workers", "held", "waiting"):
+        again = figures[condition]
+        assert abs(again["ratio"] - again["rate"] / figures["rate"]) < 0.002
+    assert "four_workers" not in figures
 
 
 def can_sample():
@@ -65,7 +69,9 @@ def check_profile(text):
 def test_a_quick_run_gives_the_documented_fields(work_dir):
     profile = work_dir / "bench.folded"
     words = ["--profile", str(profile)] if can_sample() else []
-    done = bench(work_dir, "--quick", "--records", "2000", "--json", *words)
+    done = bench(work_dir, "--quick", "--records", "2000", "--json",
+                 "--processes", "2", "--held", "1", "--waiting", "3000",
+                 *words)
     # Standard error may tell of work that takes longer than two seconds.
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -109,6 +115,9 @@ def test_bad_words_are_named(work_dir):
                          (["--phase", "x"], "--phase"),
                          (["--phase", "half"], "--rate"),
                          (["--rate", "0"], "--rate"),
+                         (["--processes", "9"], "--processes"),
+                         (["--held", "0"], "--held"),
+                         (["--waiting", "5", "--dir", "d"], "--waiting"),
                          (["webhooks", "--records", "100"], "--slow"),
                          (["--phase", "idle", "--profile", "p"],
                           "--profile")):
