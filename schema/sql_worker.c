@@ -27,7 +27,7 @@
 #define LIVE_COLUMNS                                                           \
     "r.id, r.tenant, r.attempt_no, r.state, r.effect, r.calls,"                \
     " r.is_effect_unknown, r.is_cancelled, r.deadline, r.started_at,"          \
-    " a.manifest, a.request, " REPLAY_OF_ACTION
+    " a.manifest, a.request, a.accepted_at, " REPLAY_OF_ACTION
 
 const struct pg_statement SQL_WORKER[SQL_WORKER_COUNT] = {
     /* Shared with other claims; rotation of the idempotency window takes it

@@ -52,6 +52,7 @@ enum live_column {
     LIVE_STARTED_AT,
     LIVE_MANIFEST,
     LIVE_REQUEST,
+    LIVE_ACCEPTED_AT,
     LIVE_REPLAY_OF, /* the columns of enum replay_of_column */
 };
 

@@ -133,6 +133,7 @@ void admit_add(struct admit *admit, struct job *job)
             PARKED_MS + random_up_to(PARKED_SPREAD_MS));
         return;
     }
+    job->queued_us = now_mono_us();
     admit_kick(admit);
 }
 
@@ -145,11 +146,20 @@ static void try_again_soon(struct admit *admit)
     }
 }
 
+/* Of this attempt alone: what was waited for before it is not in it. */
+static void note_delay(const struct worker *worker, const struct job *job)
+{
+    const int64_t delay_us = now_mono_us() - job->queued_us;
+    metric_observe(worker->stats.queue_seconds, NULL,
+        (double)delay_us / (double)US_PER_S);
+}
+
 /* False: the runner is full or not there; the job was not started. */
 static bool open_gate(struct admit *admit, struct job *job)
 {
     struct err err = ERR_INIT;
     if (call_start(admit->worker, job, &err) == 0) {
+        note_delay(admit->worker, job);
         return true;
     }
     LOG(DEBUG, "call_not_started",

@@ -285,6 +285,7 @@ static void take_fresh(struct claim *claim, struct job *job)
     job->delivery = NULL;
     job->attempt_no = 1;
     job->deadline_us = job->record.deadline_us;
+    job->accepted_us = worker_now_us(worker);
     jobs_insert(&worker->jobs, job);
     admit_add(worker->admit, job);
 }

@@ -75,6 +75,8 @@ struct job {
     bool is_cancelled;
     int64_t deadline_us;
     int64_t started_at_us;
+    int64_t accepted_us; /* when it was claimed first; wall */
+    int64_t queued_us;   /* mono: since when it waits for its turn */
     bool was_row_taken; /* another worker or attempt had it before */
 
     /* in the run */

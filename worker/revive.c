@@ -118,6 +118,7 @@ void revive_row(struct worker *worker, const PGresult *rows, int row)
     job->is_cancelled = pg_get_bool(rows, row, LIVE_IS_CANCELLED);
     job->deadline_us = get_time(rows, row, LIVE_DEADLINE);
     job->started_at_us = get_time(rows, row, LIVE_STARTED_AT);
+    job->accepted_us = get_time(rows, row, LIVE_ACCEPTED_AT);
     job->was_row_taken = job->is_effect_unknown;
     jobs_insert(&worker->jobs, job);
     proceed(worker, job);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/time.h"
 #include "schema/sql_worker.h"
 #include "worker/admit.h"
 #include "worker/intake.h"
@@ -93,7 +94,11 @@ static void count(const struct settle *settle, const struct job *job)
 {
     const struct stats *stats = &settle->worker->stats;
     if (job->settlement.is_terminal) {
+        const int64_t age_us =
+            worker_now_us(settle->worker) - job->accepted_us;
         metric_add(stats->outcomes, status_name(job->settlement.status), 1);
+        metric_observe(
+            stats->whole_seconds, NULL, (double)age_us / (double)US_PER_S);
     } else {
         metric_add(
             stats->postponed, wait_reason_name(job->settlement.reason), 1);

@@ -8,6 +8,9 @@
 static const double CALL_BOUNDS[] = {
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
 
+static const double WHOLE_BOUNDS[] = {
+    0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800, 3600, 21600, 86400};
+
 static void init_intake(struct stats *stats)
 {
     stats->records = metric_counter(
@@ -36,6 +39,12 @@ static void init_calls(struct stats *stats)
         metric_counter(NAME("calls_total"), "Calls by how they ended.", "end");
     stats->call_seconds = metric_histogram(NAME("call_seconds"),
         "Duration of calls.", NULL, CALL_BOUNDS, ARRAY_LEN(CALL_BOUNDS));
+    stats->queue_seconds = metric_histogram(NAME("queue_seconds"),
+        "Time an attempt waited for its turn, once it could run.", NULL,
+        CALL_BOUNDS, ARRAY_LEN(CALL_BOUNDS));
+    stats->whole_seconds = metric_histogram(NAME("whole_seconds"),
+        "Time from the first claim of an action to its outcome.", NULL,
+        WHOLE_BOUNDS, ARRAY_LEN(WHOLE_BOUNDS));
     stats->outcomes =
         metric_counter(NAME("outcomes_total"), "Outcomes written.", "status");
     stats->postponed = metric_counter(

@@ -16,6 +16,8 @@ struct stats {
     struct metric *adopted; /* own rows found without memory of them */
     struct metric *calls;   /* by how they ended */
     struct metric *call_seconds;
+    struct metric *queue_seconds; /* of an attempt, until its call starts */
+    struct metric *whole_seconds; /* from the claim to the outcome */
     struct metric *outcomes;  /* by status */
     struct metric *postponed; /* by reason */
     struct metric *late;      /* results that came after their fence moved */

@@ -2,11 +2,14 @@
 """The ledger: what happened to an action beside its outcome, who did it and
 why, in one place that only grows and is dropped by the month."""
 
+import collections
 import concurrent.futures
 import json
+import re
 import subprocess
 import uuid
 
+import httpx
 import jsonschema
 import psycopg
 import pytest
@@ -17,6 +20,7 @@ from lib.programs import BIN
 from lib.wait import wait_for
 from test_schemas import REGISTRY, SCHEMAS
 
+METRIC = re.compile(r'^(\w+)(?:\{\w+="([^"]*)"\})? (\S+)$', re.MULTILINE)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 
@@ -114,6 +118,102 @@ def test_a_wait_without_a_call_and_a_cancel_name_reason_and_actor(
     cancel = entries(house, tenant)[-1]
     assert (cancel["kind"], cancel["reason"]) == (8, "CANCELLED")
     assert cancel["actor"].startswith("operator:")
+
+
+# -- what is counted ------------------------------------------------------------------
+
+
+def scrape(house, *names):
+    """{(name, label): value}, summed up over the programs."""
+    found = collections.Counter()
+    for name in names:
+        text = httpx.get(house.url(name) + "/metrics", timeout=30).text
+        for metric, label, value in METRIC.findall(text):
+            found[metric, label] += float(value)
+    return found
+
+
+def wait_idle(house):
+    """What ended before is counted by now."""
+    wait_for(lambda: scrape(house, "worker-0")[
+        "actionist_worker_jobs", ""] == 0, "an idle worker")
+
+
+@pytest.mark.case("OBS-04")
+def test_obs_04_a_delay_is_that_of_its_attempt(house, double, tenant):
+    """Waiting for Retry-After is no delay of the queue."""
+    double.script(f"/{tenant}/later", {
+        "status": 429, "headers": [["Retry-After", "3"]]}, {})
+    wait_idle(house)
+    before = scrape(house, "worker-0")
+    house.publish(one(tenant, "later"))
+    flow.wait_ended(house, tenant, 1)
+
+    def grown():
+        more = scrape(house, "worker-0")
+        return {name: more[f"actionist_worker_{name}", ""]
+                - before[f"actionist_worker_{name}", ""]
+                for name in ("queue_seconds_count", "queue_seconds_sum",
+                             "whole_seconds_count", "whole_seconds_sum")}
+
+    seen = wait_for(lambda: grown()["whole_seconds_count"] and grown(),
+                    "the outcome counted")
+    assert (seen["queue_seconds_count"], seen["whole_seconds_count"]) == (2, 1)
+    assert seen["queue_seconds_sum"] < 2
+    assert seen["whole_seconds_sum"] >= 3
+
+
+@pytest.mark.case("OBS-07")
+def test_obs_07_counters_ledger_topic_and_provider_agree(
+        house, double, tenant):
+    """Over an orderly restart of the worker; a killed one takes what it had
+    counted along, and the ledger is what counts."""
+    double.scripts([
+        {"path": f"/{tenant}/refused-*", "steps": [{"status": 400}]},
+        {"path": f"/{tenant}/unsure-*", "steps": [{"status": 500}]},
+        {"path": f"/{tenant}/again-*", "steps": [
+            {"status": 503, "headers": [["Retry-After", "0"]]}, {}]}])
+    worker = house["worker-0"]
+    counted = collections.Counter()
+    for turn in range(2):
+        wait_idle(house)
+        before = scrape(house, "worker-0", "scheduler-0")
+        made = [flow.request(tenant, "shop", name, f"{kind}-{turn}-{number}")
+                for kind, name in (("plain", "natural"), ("refused", "natural"),
+                                   ("again", "natural"), ("unsure", "unsafe"),
+                                   ("unknown", "none"))
+                for number in range(8)]
+        flow.publish(house, made, spread=True)
+        ended = flow.wait_ended(house, tenant, (turn + 1) * len(made))
+        counted.update(wait_for(
+            lambda then=before: (lambda more: sum(more.values()) == 40 and more)
+            (outcomes_since(house, then)), "all outcomes counted"))
+        if turn == 0:
+            worker.restart()
+            house.wait_ready(worker)
+    rows_by_status = collections.Counter(
+        row[0] for row in house.sql(
+            "select convert_from(detail, 'UTF8')::json ->> 'status'"
+            " from ledger_all where tenant = %s and kind = 0", (tenant,)))
+    records = collections.Counter(out["status"] for out in ended.values())
+    assert counted == rows_by_status == records, (counted, records)
+    assert set(records) == {"succeeded", "failed", "indeterminate", "rejected"}
+    # Each request the provider saw is an attempt, and the other way round.
+    (attempts,) = house.sql(
+        "select count(*) filter (where kind = 1) + count(*) filter (where"
+        " kind = 0 and convert_from(detail, 'UTF8')::json ->> 'status'"
+        " <> 'rejected') from ledger_all where tenant = %s", (tenant,))[0]
+    assert len(double.requests(f"/{tenant}/*")) == attempts
+
+
+def outcomes_since(house, before):
+    more = scrape(house, "worker-0", "scheduler-0")
+    return collections.Counter({
+        label: int(more[name, label] - before[name, label])
+        for name, label in more
+        if name in ("actionist_worker_outcomes_total",
+                    "actionist_scheduler_outcomes_total")
+        and more[name, label] > before[name, label]})
 
 
 # -- the story of one action ---------------------------------------------------------
