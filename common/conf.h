@@ -55,11 +55,14 @@ void conf_free(struct conf *conf);
 
 /*
  * Reads defaults, file, environment and the flags --config F, --set N=V,
- * --help, --version, --print-config (which print and exit 0). Anything else
- * on the command line is a usage error.
+ * --help, --version, --print-config (which print and exit 0), --behind-proxy
+ * (http.behind_proxy, where there is that setting). Anything else on the
+ * command line is a usage error.
  */
 int conf_load(
     struct conf *conf, int argc, char **argv, struct err *err) MUST_CHECK;
+/* Of a program that could not start: 2 after a usage error, else 1. */
+int conf_exit_code(const struct err *err);
 /* For programs with a command line of their own. */
 int conf_load_file(
     struct conf *conf, const char *path, struct err *err) MUST_CHECK;

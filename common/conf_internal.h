@@ -31,6 +31,15 @@ struct conf {
     size_t through_count;
 };
 
+/* A flag of its own for a setting that is true or false, in programs that have
+ * the setting. */
+struct conf_switch {
+    const char *flag;
+    const char *setting;
+};
+extern const struct conf_switch CONF_SWITCHES[];
+extern const size_t CONF_SWITCH_COUNT;
+
 /* The entry of that name; NULL if there is none. */
 struct conf_entry *conf_find(const struct conf *conf, const char *name);
 /* Checks the value against the setting's type and range. */

@@ -182,12 +182,19 @@ int conf_load_file(struct conf *conf, const char *path, struct err *err)
 
 /* -- flags ----------------------------------------------------------------- */
 
+const struct conf_switch CONF_SWITCHES[] = {
+    {"--behind-proxy", "http.behind_proxy"},
+};
+const size_t CONF_SWITCH_COUNT = ARRAY_LEN(CONF_SWITCHES);
+
+#define USAGE "USAGE"
+
 enum pass { PASS_FILE, PASS_SET };
 
 static int usage_error(
     const struct conf *conf, const char *flag, struct err *err)
 {
-    return err_set(err, ERR_FATAL, "USAGE",
+    return err_set(err, ERR_FATAL, USAGE,
         "unexpected argument %s; see %s --help", flag, conf->prog);
 }
 
@@ -208,7 +215,7 @@ static const char *flag_value(
         return NULL;
     }
     if (*at + 1 >= argc) {
-        (void)err_set(err, ERR_FATAL, "USAGE", "%s needs a value", flag);
+        (void)err_set(err, ERR_FATAL, USAGE, "%s needs a value", flag);
         return NULL;
     }
     (*at)++;
@@ -221,6 +228,18 @@ static int apply_set(struct conf *conf, const char *pair, struct err *err)
     const int result = set_pair(conf, copy, err);
     free(copy);
     return result == 0 ? 0 : err_wrap(err, "--set");
+}
+
+/* The setting that the flag makes true; NULL if it is another flag. */
+static const char *switched_on(const struct conf *conf, const char *flag)
+{
+    for (size_t i = 0; i < CONF_SWITCH_COUNT; i++) {
+        if (strcmp(CONF_SWITCHES[i].flag, flag) == 0 &&
+            conf_find(conf, CONF_SWITCHES[i].setting) != NULL) {
+            return CONF_SWITCHES[i].setting;
+        }
+    }
+    return NULL;
 }
 
 /* The file comes before the environment and that before the flags, so the
@@ -239,11 +258,15 @@ static int walk_flags(struct conf *conf, int argc, char **argv, enum pass pass,
             *err = missing;
             return -1;
         }
+        const char *setting = switched_on(conf, arg);
         int result = 0;
         if (path != NULL) {
             result = pass == PASS_FILE ? conf_load_file(conf, path, err) : 0;
         } else if (pair != NULL) {
             result = pass == PASS_SET ? apply_set(conf, pair, err) : 0;
+        } else if (setting != NULL) {
+            result =
+                pass == PASS_SET ? conf_set(conf, setting, "true", err) : 0;
         } else if (strcmp(arg, "--print-config") == 0) {
             *is_print = true;
         } else {
@@ -269,6 +292,11 @@ static void answer_at_once(const struct conf *conf, int argc, char **argv)
         }
         exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
     }
+}
+
+int conf_exit_code(const struct err *err)
+{
+    return strcmp(err->code, USAGE) == 0 ? 2 : 1;
 }
 
 int conf_load(struct conf *conf, int argc, char **argv, struct err *err)

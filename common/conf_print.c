@@ -57,23 +57,34 @@ static void print_kind(FILE *out, const struct conf_setting *setting)
     }
 }
 
-void conf_print_help(const struct conf *conf, FILE *out)
+static void print_flags(const struct conf *conf, FILE *out)
 {
     (void)fprintf(out,
         "Usage: %s [--config FILE] [--set NAME=VALUE]...\n"
         "\n"
         "  --config FILE      read settings from FILE (NAME = VALUE lines, # "
         "comments)\n"
-        "  --set NAME=VALUE   set one, over file and environment\n"
-        "  --print-config     print the settings in effect and exit\n"
-        "  --version          print the version and exit\n"
-        "  --help             print this and exit\n"
-        "\n"
-        "Settings. Each may also come from the environment: ACTIONIST_ and "
-        "the name in\n"
-        "capitals, with _ for each dot (ACTIONIST_TOPICS_PREFIX).\n"
-        "\n",
+        "  --set NAME=VALUE   set one, over file and environment\n",
         conf->prog);
+    for (size_t i = 0; i < CONF_SWITCH_COUNT; i++) {
+        if (conf_find(conf, CONF_SWITCHES[i].setting) != NULL) {
+            (void)fprintf(out, "  %-18s set %s to true\n",
+                CONF_SWITCHES[i].flag, CONF_SWITCHES[i].setting);
+        }
+    }
+    (void)fputs("  --print-config     print the settings in effect and exit\n"
+                "  --version          print the version and exit\n"
+                "  --help             print this and exit\n",
+        out);
+}
+
+void conf_print_help(const struct conf *conf, FILE *out)
+{
+    print_flags(conf, out);
+    (void)fputs("\nSettings. Each may also come from the environment: "
+                "ACTIONIST_ and the name in\n"
+                "capitals, with _ for each dot (ACTIONIST_TOPICS_PREFIX).\n\n",
+        out);
     for (size_t i = 0; i < conf->count; i++) {
         const struct conf_setting *setting = conf->entries[i].setting;
         (void)fprintf(out, "  %-*s ", NAME_COLUMN, setting->name);

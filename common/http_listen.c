@@ -108,7 +108,7 @@ int http_listen(const struct http_options *options, char *out, struct err *err)
         !options->is_behind_proxy) {
         (void)err_set(err, ERR_FATAL, "HTTP_ADDRESS",
             "%.100s can be reached from outside: give a certificate and key,"
-            " or say that a proxy stands in front",
+            " or say with --behind-proxy that a proxy stands in front",
             text);
     } else {
         fd = bind_to(info, text, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* actionist-producer: the front door. Exit codes: 0 stopped in order, 1 could
- * not start, 130 stopped at once by a second signal. */
+ * not start, 2 wrong usage, 130 stopped at once by a second signal. */
 #include <stdio.h>
 
 #include "common/log.h"
@@ -38,5 +38,5 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "actionist-producer: %s\n", err.msg);
     }
     conf_free(conf);
-    return rc == 0 ? 0 : 1;
+    return rc == 0 ? 0 : conf_exit_code(&err);
 }

@@ -25,7 +25,7 @@
 #include "schema/migrations.h"
 #include "schema/sql_scheduler.h"
 
-enum { STOP_MS = 10000, PRODUCER_CLOSE_MS = 2000, EXIT_FAILED = 1 };
+enum { STOP_MS = 10000, PRODUCER_CLOSE_MS = 2000 };
 
 static const struct conf_setting settings[] = {
     {.name = "http.listen",
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
     if (conf_load(scheduler.conf, argc, argv, &err) != 0 ||
         check(scheduler.conf, &err) != 0 || open_all(&scheduler, &err) != 0) {
         (void)fprintf(stderr, "actionist-scheduler: %s\n", err.msg);
-        return EXIT_FAILED;
+        return conf_exit_code(&err);
     }
     LOG(INFO, "started", NULL, "the scheduler runs");
     loop_run(&scheduler.loop);

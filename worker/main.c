@@ -15,8 +15,6 @@
 #include "worker/health.h"
 #include "worker/worker.h"
 
-enum { EXIT_FAILED = 1 };
-
 static const char *const TOPICS[] = {
     "actions", "webhooks", "dispatch", "control", "rejects"};
 
@@ -125,7 +123,7 @@ int main(int argc, char **argv)
     struct conf *conf = conf_new("actionist-worker", settings, count);
     if (start(conf, argc, argv, &exit_code, &err) != 0) {
         (void)fprintf(stderr, "actionist-worker: %s\n", err.msg);
-        exit_code = EXIT_FAILED;
+        exit_code = conf_exit_code(&err);
     }
     conf_free(conf);
     free(settings);

@@ -69,7 +69,7 @@ int main(int argc, char **argv)
         return CTL_DONE;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        puts("actionist 1");
+        puts("actionist " ACTIONIST_VERSION);
         return CTL_DONE;
     }
     const struct command *command = find_command(argv[1]);

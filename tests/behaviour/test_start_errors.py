@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keeps a daemon from starting: one line that says what to do, exit 1."""
 
+import re
 import subprocess
 
 import pytest
 
+from lib.fleet import listening_ports
 from lib.programs import BIN
+from lib.wait import wait_for
 from local.cluster import new_space_name
 
 DAEMONS = ("producer", "worker", "scheduler")
@@ -17,8 +20,8 @@ def base(fleets):
     return fleets(producers=0, workers=0, schedulers=0)
 
 
-def start(base, daemon, settings, inside=()):
-    argv = [*inside, str(BIN / f"actionist-{daemon}"), "--set",
+def start(base, daemon, settings, inside=(), flags=()):
+    argv = [*inside, str(BIN / f"actionist-{daemon}"), *flags, "--set",
             "http.listen=127.0.0.1:0"]
     for setting in settings:
         argv += ["--set", setting]
@@ -155,6 +158,45 @@ def test_each_daemon_explains_itself(base, daemon):
     for setting in ("postgres", "kafka.bootstrap.servers", "topics.prefix",
                     "http.listen", "log.level"):
         assert f"\n  {setting} " in done.stdout
+
+
+def run(base, program, *words):
+    done = subprocess.run(
+        [str(BIN / program), *words], env=base.env, text=True, timeout=30,
+        stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("program", [
+    "actionist", "actionist-runner", *(f"actionist-{one}" for one in DAEMONS)])
+def test_each_program_takes_help_version_and_nothing_unknown(base, program):
+    code, out, err = run(base, program, "--help")
+    assert (code, err) == (0, "")
+    assert out.lower().startswith(f"usage: {program}")
+    assert out.count("\n") > 5
+    code, out, err = run(base, program, "--version")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(rf"{program} \d+\.\d+\.\d+\n", out)
+    code, out, err = run(base, program, "--no-such-option")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"{program}: ") and err.count("\n") == 1
+    assert "--no-such-option" in err and "--help" in err
+
+
+def test_a_public_address_needs_tls_or_the_word_that_a_proxy_is_there(base):
+    check_refused(base, ["http.listen=0.0.0.0:0"], "reached from outside",
+                  "--behind-proxy")
+    for daemon in DAEMONS:
+        code, out, _ = run(base, f"actionist-{daemon}", "--behind-proxy",
+                           "--print-config")
+        assert code == 0 and "\nhttp.behind_proxy = true\n" in out
+    child = start(base, "producer", ["http.listen=0.0.0.0:0"],
+                  flags=("--behind-proxy",))
+    try:
+        wait_for(lambda: listening_ports(child.pid), "it listens")
+    finally:
+        child.kill()
+        child.communicate()
 
 
 def test_the_settings_in_effect_hide_secrets(base, tmp_path):

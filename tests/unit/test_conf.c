@@ -268,12 +268,16 @@ static void wrong_flags_are_usage_errors(void **state)
         {"--set=x", "BAD_SETTING", "--set: expected NAME=VALUE"},
         {"--set=x=1", "UNKNOWN_SETTING", "--set: no setting is named \"x\""},
         {"--setting=x", "USAGE", "unexpected argument"},
+        /* This program has no setting that it would be for. */
+        {"--behind-proxy", "USAGE", "unexpected argument"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err err = ERR_INIT;
         struct conf *conf = new_conf();
         assert_int_equal(load(conf, &rows[i].flag, 1, &err), -1);
         expect_err(&err, rows[i].code, rows[i].part);
+        assert_int_equal(
+            conf_exit_code(&err), strcmp(rows[i].code, "USAGE") == 0 ? 2 : 1);
         conf_free(conf);
     }
 }
