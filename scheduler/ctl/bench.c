@@ -58,6 +58,7 @@ struct ask {
     const char *processes;
     const char *held;
     const char *waiting;
+    const char *compare;
     bool is_quick;
 };
 
@@ -214,6 +215,8 @@ static int measure_pipeline(
         code = verify(ctl, config);
     if (code == CTL_DONE)
         bench_report(bench, ctl->is_json);
+    if (code == CTL_DONE && bench->saved.len > 0)
+        bench_compare(bench, &bench->saved);
     return code;
 }
 
@@ -317,7 +320,7 @@ static int read_hooks_plan(const struct ask *ask, struct bench_plan *plan)
     };
     if (ask->records != NULL || ask->kind != NULL || ask->phase != NULL ||
         ask->profile != NULL || ask->processes != NULL || ask->held != NULL ||
-        ask->waiting != NULL)
+        ask->waiting != NULL || ask->compare != NULL)
         return ctl_fail(CTL_USAGE,
             "bench webhooks takes --rate, --slow, --quick and --dir");
     const int code =
@@ -378,6 +381,20 @@ static int close_profile(struct bench *bench, int code)
     return ctl_fail(CTL_FAILED, "%s: %s", bench->plan.profile, strerror(errno));
 }
 
+static int read_saved(struct bench *bench, const struct ask *ask, bool is_json)
+{
+    struct err err = ERR_INIT;
+    buf_init(&bench->saved, 1);
+    if (ask->compare == NULL)
+        return CTL_DONE;
+    if (is_json)
+        return ctl_fail(CTL_USAGE, "--compare is for people, --json is not");
+    buf_fini(&bench->saved);
+    return bench_saved_read(ask->compare, &bench->saved, &err) == 0
+               ? CTL_DONE
+               : ctl_fail(CTL_FAILED, "%s", err.msg);
+}
+
 static int run(struct ctl *ctl, int argc, char **argv)
 {
     static struct bench bench;
@@ -405,6 +422,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
             &ask.held, NULL},
         {"waiting", "N", "... with so many retries that wait", &ask.waiting,
             NULL},
+        {"compare", "F", "show what --json has saved in F beside this run",
+            &ask.compare, NULL},
         {"profile", "F",
             "write where the time at saturation goes, as folded stacks "
             "(needs perf)",
@@ -428,9 +447,12 @@ static int run(struct ctl *ctl, int argc, char **argv)
     code = is_hooks ? read_hooks_plan(&ask, &bench.plan)
                     : read_plan(&ask, &bench.plan);
     if (code == CTL_DONE)
+        code = read_saved(&bench, &ask, ctl->is_json);
+    if (code == CTL_DONE)
         code = open_profile(&bench);
     if (code == CTL_DONE)
         code = bench_in(ctl, &bench, ask.dir);
+    buf_fini(&bench.saved);
     return close_profile(&bench, code);
 }
 

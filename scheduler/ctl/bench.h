@@ -12,6 +12,7 @@
  *   bench_floor.c   the loop that keeps nothing, to compare with
  *   bench_load.c    requests in, outcomes out, latencies
  *   bench_usage.c   processor time and memory by process, from /proc
+ *   bench_compare.c a saved report beside this one
  *   bench_report.c  figures for people and machines
  *
  * Everything here may block; an interrupt (dev_catch_interrupts) ends each
@@ -143,8 +144,9 @@ struct bench {
     struct bench_figures kinds[BENCH_KIND_COUNT];
     double idle_cpu_percent; /* of one core: producer excepted, all ours */
     double idle_transactions;
-    int64_t repeats; /* outcomes seen again in a later phase */
-    FILE *profile;   /* of plan.profile; NULL: none */
+    int64_t repeats;  /* outcomes seen again in a later phase */
+    struct buf saved; /* the report to compare with; empty: none */
+    FILE *profile;    /* of plan.profile; NULL: none */
 };
 
 /* Runs this command; its exit code, or -1 (said so). 15 words at most. */
@@ -155,6 +157,14 @@ int bench_webhooks(struct ctl *ctl, struct bench *bench, const char *config);
 
 /* One JSON object, or tables. */
 void bench_report(const struct bench *bench, bool is_json);
+/* The object; the caller ends the buffer. */
+void bench_report_put(struct buf *report, const struct bench *bench);
+
+/* Reads what --json printed once; the caller ends saved, also on failure. */
+int bench_saved_read(
+    const char *path, struct buf *saved, struct err *err) MUST_CHECK;
+/* Prints each number that both have. */
+void bench_compare(const struct bench *bench, const struct buf *saved);
 
 /* -- Kafka ----------------------------------------------------------------------- */
 

@@ -95,7 +95,7 @@ static void put_kind(
     buf_put_char(out, '}');
 }
 
-static void print_json(const struct bench *bench)
+void bench_report_put(struct buf *report, const struct bench *bench)
 {
     const struct bench_plan *plan = &bench->plan;
     struct buf out;
@@ -126,8 +126,7 @@ static void print_json(const struct bench *bench)
         buf_put_char(&out, '}');
     }
     buf_put_char(&out, '}');
-    puts(buf_str(&out));
-    buf_fini(&out);
+    *report = out;
 }
 
 /* -- for people -------------------------------------------------------------------- */
@@ -236,8 +235,11 @@ static void print_conditions(const struct bench *bench)
 
 void bench_report(const struct bench *bench, bool is_json)
 {
+    struct buf report;
     if (is_json) {
-        print_json(bench);
+        bench_report_put(&report, bench);
+        puts(buf_str(&report));
+        buf_fini(&report);
         return;
     }
     const bool *has = bench->plan.has_phase;

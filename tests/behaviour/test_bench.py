@@ -102,6 +102,28 @@ def test_webhooks_tell_the_documented_fields(work_dir):
         raise AssertionError(f"{left}: {processes_under(left)}")
 
 
+def test_a_saved_run_is_shown_beside_another(work_dir, tmp_path):
+    saved = tmp_path / "saved.json"
+    saved.write_text('{"bench":"pipeline","records":100,'
+                     '"idle":{"cpu_percent":4.0,"other":1},"echo":{"rate":9}}')
+    done = bench(work_dir, "--quick", "--phase", "idle", "--compare",
+                 str(saved))
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: line.split() for line in
+             done.stdout.splitlines() if "idle." in line}
+    assert list(lines) == ["idle.cpu_percent"]
+    before, now = map(float, lines["idle.cpu_percent"][1:3])
+    change = float(lines["idle.cpu_percent"][3])
+    assert before == 4 and abs(change - 100 * (now - before) / before) < 0.1
+
+
+def test_what_is_no_saved_run_is_refused_at_once(work_dir, tmp_path):
+    other = tmp_path / "other.json"
+    other.write_text('{"bench": "child"}')
+    done = bench(work_dir, "--compare", str(other))
+    assert done.returncode == 1 and "other.json" in done.stderr
+
+
 def test_a_profile_without_perf_is_refused_at_once(work_dir, tmp_path):
     """Not after minutes of measuring."""
     done = bench(work_dir, "--profile", str(tmp_path / "out"), path=tmp_path)
@@ -117,6 +139,7 @@ def test_bad_words_are_named(work_dir):
                          (["--rate", "0"], "--rate"),
                          (["--processes", "9"], "--processes"),
                          (["--held", "0"], "--held"),
+                         (["--compare", "F", "--json"], "--compare"),
                          (["--waiting", "5", "--dir", "d"], "--waiting"),
                          (["webhooks", "--records", "100"], "--slow"),
                          (["--phase", "idle", "--profile", "p"],
