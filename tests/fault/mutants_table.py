@@ -113,9 +113,9 @@ MUTANTS = (
         "no gate opens while presence is lost",
         (("worker/admit.c", """\
     if (!lease_is_safe(admit->worker->lease) ||
-        !presence_is_held(admit->worker->presence)) {
+        !presence_is_held(admit->worker->presence) ||
 """, """\
-    if (!lease_is_safe(admit->worker->lease)) {
+    if (!lease_is_safe(admit->worker->lease) ||
 """),),
         WORKER + "test_no_call_starts_while_presence_is_lost"),
     Mutant(
@@ -230,8 +230,8 @@ l.owner = $3",
         "due_keeps_fence",
         "an action comes back under a higher fence",
         (("schema/sql_scheduler.c",
-          "select id, window_no, tenant, attempt_no + 1, 1, effect, calls,",
-          "select id, window_no, tenant, attempt_no, 1, effect, calls,"),),
+          '" select id, window_no, tenant, attempt_no + 1, 1, effect, calls,"',
+          '" select id, window_no, tenant, attempt_no, 1, effect, calls,"'),),
         STATEMENTS + "test_due_rows_come_when_due_under_a_higher_fence"),
     # -- the dead ---------------------------------------------------------------------
     Mutant(

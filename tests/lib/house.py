@@ -3,6 +3,7 @@
 
 import re
 import subprocess
+import sys
 
 from .stages import ROOT
 
@@ -124,8 +125,27 @@ def check_unfinished():
                 yield f"{name_of(path)}:{number}: unfinished: {line.strip()}"
 
 
+def check_mutants():
+    """Each edit of tests/fault/mutants_table.py must still apply, and the
+    table of its README be whole."""
+    folder = ROOT / "tests" / "fault"
+    sys.path.insert(0, str(folder))
+    # pylint: disable-next=import-outside-toplevel,import-error
+    from mutants_table import MUTANTS
+    readme = (folder / "README.md").read_text()
+    for mutant in MUTANTS:
+        for name, old, _ in mutant.edits:
+            count = (ROOT / name).read_text().count(old)
+            if count != 1:
+                yield (f"{name}: has {count} times what the mutant "
+                       f"{mutant.name} breaks")
+        if f"| `{mutant.name}` | {mutant.rule} |" not in readme:
+            yield f"{name_of(folder)}/README.md: no mutant {mutant.name}"
+
+
 RULES = (check_banned, check_first_line, check_sizes, check_functions,
-         check_includes, check_readmes, check_unfinished)
+         check_includes, check_readmes, check_unfinished,
+         check_mutants)
 
 
 def findings():
