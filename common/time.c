@@ -43,7 +43,7 @@ int64_t time_days_from_civil(int64_t year, unsigned month, unsigned day)
     return era * 146097 + day_of_era - 719468;
 }
 
-static void civil_from_days(
+void time_civil_from_days(
     int64_t days, int64_t *year, int64_t *month, int64_t *day)
 {
     const int64_t z = days + 719468;
@@ -74,7 +74,7 @@ void time_format_rfc3339(int64_t wall_us, char *text)
     int64_t year = 0;
     int64_t month = 0;
     int64_t day = 0;
-    civil_from_days(days, &year, &month, &day);
+    time_civil_from_days(days, &year, &month, &day);
     if (year < 0 || year > LAST_YEAR) {
         /* Out of what RFC 3339 can say: the nearest it can. */
         (void)snprintf(text, TIME_TEXT_SIZE, "%s",

@@ -34,5 +34,8 @@ int64_t time_from_pg(int64_t pg_us);
 
 /* Days since 1970-01-01 of a civil date (proleptic Gregorian). */
 int64_t time_days_from_civil(int64_t year, unsigned month, unsigned day);
+/* The other way round. */
+void time_civil_from_days(
+    int64_t days, int64_t *year, int64_t *month, int64_t *day);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "producer/exchange.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/time.h"
@@ -44,6 +45,7 @@ void exchanges_close(struct producer *producer)
     struct exchange *at = producer->exchanges.first;
     while (at != NULL) {
         struct exchange *next = at->next;
+        free(at->text);
         free(at);
         at = next;
     }
@@ -81,6 +83,7 @@ void exchange_free(struct exchange *exchange)
         exchange->next->prev = exchange->prev;
     }
     exchanges->count--;
+    free(exchange->text);
     free(exchange);
 }
 
@@ -109,7 +112,14 @@ void exchange_json(struct exchange *exchange, unsigned status, struct span body)
 
 void exchange_fault(struct exchange *exchange, const struct fault *fault)
 {
-    reply_fault(&exchange->producer->meters, finish(exchange), fault);
+    struct fault placed = *fault;
+    if (exchange->pointer_base != NULL && fault->pointer[0] != '\0') {
+        char pointer[2 * sizeof(fault->pointer)];
+        (void)snprintf(pointer, sizeof(pointer), "%s%s", exchange->pointer_base,
+            fault->pointer);
+        (void)fault_set(&placed, fault->code, pointer, "%s", fault->detail);
+    }
+    reply_fault(&exchange->producer->meters, finish(exchange), &placed);
 }
 
 void exchange_unavailable(struct exchange *exchange)

@@ -14,6 +14,7 @@
 #include "producer/refresh.h"
 #include "producer/webhook_memory.h"
 #include "schema/record.h"
+#include "schema/schedule.h"
 
 /* What Postgres and Kafka may take together before we say 503. */
 #define EXCHANGE_LIMIT_US (INT64_C(8) * 1000000)
@@ -46,7 +47,12 @@ struct exchange {
     struct record record;  /* POST: borrows the request's body */
     bool is_new;           /* POST: 202, not 200 */
     int64_t wait_until_us; /* GET: monotonic; 0: answer at once */
-    int tries;             /* cancel: of its statement */
+    int tries;             /* cancel, schedules: of its statement */
+
+    int limit;                  /* schedules: rows at most */
+    enum schedule_state wanted; /* schedules: paused, or active again */
+    char *text;                 /* schedules: what record borrows; owned */
+    const char *pointer_base;   /* stands before a fault's pointer; static */
 
     char source[RECORD_MAX_NAME + 1]; /* hooks; is_new: not a conflict */
     struct webhook_marks marks;

@@ -11,6 +11,7 @@
 #include "producer/producer.h"
 #include "producer/replay_door.h"
 #include "producer/reply.h"
+#include "producer/schedules.h"
 #include "producer/wait.h"
 #include "producer/webhook.h"
 
@@ -36,6 +37,13 @@ static const struct route ROUTES[] = {
         replay_door_resume},
     {"POST", REPLAY_DOOR_PATH "/*/cancel", "replays_cancel", NULL,
         replay_door_cancel},
+    {"POST", "/v1/schedules", "schedules_post", NULL, schedules_post},
+    {"GET", "/v1/schedules", "schedules_list", NULL, schedules_list},
+    {"GET", "/v1/schedules/*", "schedules_get", NULL, schedules_get},
+    {"DELETE", "/v1/schedules/*", "schedules_delete", NULL, schedules_delete},
+    {"POST", "/v1/schedules/*/pause", "schedules_pause", NULL, schedules_pause},
+    {"POST", "/v1/schedules/*/resume", "schedules_resume", NULL,
+        schedules_resume},
     {"POST", "/hooks/*/*", "hooks_post", webhook_post, NULL},
     {"GET", "/hooks/*/*", "hooks_get", webhook_get, NULL},
     {"GET", "/healthz", "healthz", health_live, NULL},
@@ -97,16 +105,20 @@ void routes_on_request(void *owner, struct http_request *request)
             "the only expectation that can be met is 100-continue");
         return;
     }
-    const char *allowed = NULL;
+    struct buf allowed;
+    buf_init(&allowed, 64);
     for (size_t i = 0; i < ARRAY_LEN(ROUTES); i++) {
         if (!path_is(&ROUTES[i], http_path(request))) {
             continue;
         }
         if (strcmp(ROUTES[i].method, http_method(request)) == 0) {
             go(producer, request, &ROUTES[i]);
+            buf_fini(&allowed);
             return;
         }
-        allowed = ROUTES[i].method;
+        buf_printf(
+            &allowed, "%s%s", allowed.len > 0 ? ", " : "", ROUTES[i].method);
     }
-    refuse_path(producer, request, allowed);
+    refuse_path(producer, request, allowed.len > 0 ? buf_str(&allowed) : NULL);
+    buf_fini(&allowed);
 }

@@ -20,6 +20,7 @@
 #include "scheduler/replay/replays.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sweep.h"
+#include "scheduler/ticks.h"
 #include "scheduler/upkeep.h"
 #include "scheduler/windows.h"
 #include "schema/migrations.h"
@@ -125,6 +126,7 @@ static void close_all(struct scheduler *scheduler)
     sweep_close(scheduler->sweep);
     due_close(scheduler->due);
     held_close(scheduler->held);
+    ticks_close(scheduler->ticks);
     ending_close(scheduler->ending);
     dispatch_close(scheduler->dispatch);
     loop_fini(&scheduler->loop);
@@ -137,9 +139,11 @@ static int check(const struct conf *conf, struct err *err)
 {
     char outcomes[256];
     char dispatch[256];
+    char actions[256];
     kafka_topic_name(conf, "outcomes", outcomes);
     kafka_topic_name(conf, "dispatch", dispatch);
-    const char *const topics[] = {outcomes, dispatch};
+    kafka_topic_name(conf, "actions", actions);
+    const char *const topics[] = {outcomes, dispatch, actions};
     if (log_set_level(conf_text(conf, "log.level"), err) != 0 ||
         pg_check_start(conf_text(conf, "postgres"), SCHEMA_VERSION, err) != 0) {
         return -1;
@@ -165,6 +169,7 @@ static int open_all(struct scheduler *scheduler, struct err *err)
     scheduler->ending = ending_open(scheduler);
     scheduler->due = due_open(scheduler);
     scheduler->held = held_open(scheduler);
+    scheduler->ticks = ticks_open(scheduler);
     scheduler->sweep = sweep_open(scheduler);
     scheduler->pulse = pulse_open(scheduler);
     scheduler->upkeep = upkeep_open(scheduler);

@@ -9,6 +9,7 @@
 #include "scheduler/held.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sweep.h"
+#include "scheduler/ticks.h"
 #include "schema/sql_scheduler.h"
 
 /* Three are just longer than WATCH_GONE_US, so a death waits no longer. */
@@ -44,6 +45,8 @@ static void on_look(void *arg, const struct pg_outcome *outcome)
     if (pg_get_bool(rows, 0, PULSE_HAS_HELD)) {
         held_look(scheduler->held);
     }
+    ticks_look(scheduler->ticks, pg_get_int(rows, 0, PULSE_NEXT_TICK_US),
+        pg_get_int(rows, 0, PULSE_FIRING_AGE_US));
     sweep_look(scheduler->sweep, rows);
 }
 

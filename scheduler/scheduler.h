@@ -22,6 +22,7 @@ struct pulse;
 struct relay;
 struct replays;
 struct sweep;
+struct ticks;
 struct upkeep;
 struct windows;
 
@@ -35,6 +36,7 @@ struct scheduler {
     struct ending *ending;
     struct due *due;
     struct held *held;
+    struct ticks *ticks;
     struct sweep *sweep;
     struct pulse *pulse;
     struct upkeep *upkeep;

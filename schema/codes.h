@@ -141,6 +141,7 @@ const char *fault_class_name(enum fault_class class);
         "actions")                                                             \
     X(REPLAY_OVER, 409,                                                        \
         "the replay is over, or all of its actions are on their way")          \
+    X(CONFLICT, 409, "what is there already does not allow this")              \
     X(UNAUTHORIZED, 401, "a valid API key is required")                        \
     X(SIGNATURE_INVALID, 401,                                                  \
         "the signature is missing, wrong, or too old or new")                  \

@@ -3,6 +3,7 @@
 
 #include "schema/cancel.h"
 #include "schema/replay_sql.h"
+#include "schema/schedule_rows.h"
 
 /* p is just the pause of that scope. */
 #define IS_SCOPE                                                               \
@@ -386,4 +387,16 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         {PG_TEXT, PG_UUID, PG_INT4}},
     [SQL_CTL_REPLAY_ACT] = {"replay_act", REPLAY_ACT_SQL, 4,
         {PG_UUID, PG_TEXT, PG_INT4, PG_TEXT}},
+    [SQL_CTL_SCHEDULE_PREPARE] = {"schedule_prepare", SCHEDULE_PREPARE_SQL,
+        SCHEDULE_PREPARE_PARAMS},
+    [SQL_CTL_SCHEDULE_ADD] = {"schedule_add", SCHEDULE_ADD_SQL,
+        SCHEDULE_ADD_PARAMS},
+    [SQL_CTL_SCHEDULE_GET] = {"schedule_get", SCHEDULE_GET_SQL,
+        SCHEDULE_GET_PARAMS},
+    [SQL_CTL_SCHEDULE_LIST] = {"schedule_list", SCHEDULE_LIST_SQL,
+        SCHEDULE_LIST_PARAMS},
+    [SQL_CTL_SCHEDULE_SWITCH] = {"schedule_switch", SCHEDULE_SWITCH_SQL,
+        SCHEDULE_SWITCH_PARAMS},
+    [SQL_CTL_SCHEDULE_REMOVE] = {"schedule_remove", SCHEDULE_REMOVE_SQL,
+        SCHEDULE_REMOVE_PARAMS},
 };

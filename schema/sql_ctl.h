@@ -54,6 +54,12 @@ enum sql_ctl {
     SQL_CTL_REPLAY_GET, /* columns: REPLAY_COLUMNS */
     SQL_CTL_REPLAY_LIST,
     SQL_CTL_REPLAY_ACT,
+    SQL_CTL_SCHEDULE_PREPARE, /* columns: enum schedule_column, and the count */
+    SQL_CTL_SCHEDULE_ADD,     /* columns here and below: the same */
+    SQL_CTL_SCHEDULE_GET,
+    SQL_CTL_SCHEDULE_LIST,
+    SQL_CTL_SCHEDULE_SWITCH,
+    SQL_CTL_SCHEDULE_REMOVE,
     SQL_CTL_COUNT
 };
 

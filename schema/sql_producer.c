@@ -5,6 +5,7 @@
 #include "schema/connector_cache.h"
 #include "schema/repeats.h"
 #include "schema/replay_sql.h"
+#include "schema/schedule_rows.h"
 
 /* $21: ids. Dry runs name nothing. */
 #define UNLESS_NAMED                                                           \
@@ -32,6 +33,12 @@ const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT] = {
         " from unnest($1::uuid[]) as i (id)"
         " left join reservation r on r.id = i.id",
         1, {PG_UUID_ARRAY}},
+    [SQL_RESERVE_SCHEDULE_ADD] = {"reserve_schedule_add", SCHEDULE_ADD_SQL,
+        SCHEDULE_ADD_PARAMS},
+    [SQL_RESERVE_SCHEDULE_SWITCH] = {"reserve_schedule_switch",
+        SCHEDULE_SWITCH_SQL, SCHEDULE_SWITCH_PARAMS},
+    [SQL_RESERVE_SCHEDULE_REMOVE] = {"reserve_schedule_remove",
+        SCHEDULE_REMOVE_SQL, SCHEDULE_REMOVE_PARAMS},
     [SQL_RESERVE_CANCEL] = {"reserve_cancel", CANCEL_SQL, 4,
         {PG_UUID_ARRAY, PG_TEXT, PG_BYTEA, PG_TEXT}},
     [SQL_RESERVE_NOTE_REPEATS] = {"reserve_note_repeats", REPEATS_SQL, 5,
@@ -131,4 +138,10 @@ const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT] = {
         "    or (o.id is null and exists (select from reservation x"
         "     where x.id = u.id and x.tenant = $2)) as is_open) w) f",
         4, {PG_UUID_ARRAY, PG_TEXT, PG_BOOL, PG_UUID}},
+    [SQL_LOOK_SCHEDULE_PREPARE] = {"look_schedule_prepare",
+        SCHEDULE_PREPARE_SQL, SCHEDULE_PREPARE_PARAMS},
+    [SQL_LOOK_SCHEDULE_GET] = {"look_schedule_get", SCHEDULE_GET_SQL,
+        SCHEDULE_GET_PARAMS},
+    [SQL_LOOK_SCHEDULE_LIST] = {"look_schedule_list", SCHEDULE_LIST_SQL,
+        SCHEDULE_LIST_PARAMS},
 };

@@ -16,6 +16,9 @@ enum sql_reserve {
     SQL_RESERVE_REPLAY_IDS,
     SQL_RESERVE_REPLAY_GET, /* columns: REPLAY_COLUMNS */
     SQL_RESERVE_REPLAY_ACT,
+    SQL_RESERVE_SCHEDULE_ADD,
+    SQL_RESERVE_SCHEDULE_SWITCH,
+    SQL_RESERVE_SCHEDULE_REMOVE,
     SQL_RESERVE_COUNT
 };
 extern const struct pg_statement SQL_RESERVE[SQL_RESERVE_COUNT];
@@ -35,6 +38,9 @@ enum sql_look {
     SQL_LOOK_REPLAY, /* columns: REPLAY_COLUMNS */
     SQL_LOOK_REPLAYS,
     SQL_LOOK_REPLAYABLE, /* columns: enum replayable_column */
+    SQL_LOOK_SCHEDULE_PREPARE,
+    SQL_LOOK_SCHEDULE_GET,
+    SQL_LOOK_SCHEDULE_LIST,
     SQL_LOOK_COUNT
 };
 extern const struct pg_statement SQL_LOOK[SQL_LOOK_COUNT];

@@ -3,6 +3,7 @@
 
 #include "schema/ledger.h"
 #include "schema/replay.h"
+#include "schema/schedule_rows.h"
 
 #define OUTCOME_COLUMNS "seq, id, window_no, tenant, body"
 
@@ -98,13 +99,22 @@ const struct pg_statement SQL_PULSE[SQL_PULSE_COUNT] = {
         " next as (select " NEXT_DUE_US " as due_us),"
         " untaken as (select count(*) as rows, coalesce(extract(epoch from"
         "   fleet_now() - min(since)) * 1000000, 0)::int8 as age_us"
-        "  from live where owner is null)"
+        "  from live where owner is null),"
+        " tick as (select coalesce((select extract(epoch from least(next_at,"
+        "   fleet_now() + interval '1 min') - fleet_now()) * 1000000"
+        "   from schedule where state = 1 order by next_at limit 1),"
+        "   60000000)::int8 as next_us),"
+        " firing as (select coalesce((select extract(epoch from fleet_now()"
+        "   - since) * 1000000 from schedule_firing order by since limit 1),"
+        "   -1)::int8 as age_us)"
         " select server.name, next.due_us, untaken.rows, untaken.age_us,"
         "  exists (select from waiting where reason = 5)"
         "  or exists (select from waiting where reason in (4, 5)"
         "   and deadline <= fleet_now()),"
+        "  tick.next_us, firing.age_us,"
         "  w.boot_id, held.key is not null, w.lease_until < fleet_now()"
         " from server cross join next cross join untaken"
+        " cross join tick cross join firing"
         " left join worker w on w.state = 1"
         " left join held on held.key = w.presence_key",
         0, {0}},
@@ -298,6 +308,48 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "   union all select r.xmin from pg_replication_slots r) h))"
         " from pg_current_snapshot() s",
         0, {0}},
+    /* after (next_at, id), rows at most */
+    [SQL_WORK_SCHEDULES_DUE] = {"schedules_due",
+        "select " SCHEDULE_COLUMNS " from schedule"
+        " where state = 1 and next_at <= fleet_now()"
+        " and (next_at, id) > ($1, $2) order by next_at, id limit $3",
+        3, {PG_TIMESTAMPTZ, PG_UUID, PG_INT4}},
+    /* id, cursor as it was read, cursor to be or null for the end, missed,
+     * ticks, ids of their actions, requests. The cursor is the fence: of
+     * several schedulers one moves it, and it alone has firings. */
+    [SQL_WORK_FIRE] = {"fire",
+        "with moved as (update schedule set next_at = $3,"
+        "   state = case when $3 is null then 3 else 1 end,"
+        "   missed_count = missed_count + $4,"
+        "   fired_count = fired_count + coalesce(array_length($5, 1), 0),"
+        "   last_at = coalesce(($5)[array_upper($5, 1)], last_at),"
+        "   last_action = coalesce(($6)[array_upper($6, 1)], last_action)"
+        "  where id between $1 and $1 and state = 1 and next_at = $2"
+        "  returning id, tenant)"
+        " insert into schedule_firing (schedule_id, tick, action_id, tenant,"
+        "  request) select m.id, f.tick, f.action_id, m.tenant, f.request"
+        " from moved m, unnest($5::timestamptz[], $6::uuid[], $7::bytea[])"
+        "  as f (tick, action_id, request)"
+        " returning schedule_id, tick, tenant, request",
+        7,
+        {PG_UUID, PG_TIMESTAMPTZ, PG_TIMESTAMPTZ, PG_INT8, PG_TIMESTAMPTZ_ARRAY,
+            PG_UUID_ARRAY, PG_BYTEA_ARRAY}},
+    /* older than, in us; rows at most. One whose action has ended may be so
+     * old that its key would act again: it is done. */
+    [SQL_WORK_FIRINGS] = {"firings",
+        "select f.schedule_id, f.tick, f.tenant, f.request,"
+        "  exists (select from outcome o"
+        "   where o.id between f.action_id and f.action_id)"
+        " from schedule_firing f"
+        " where f.since < fleet_now() - $1 * interval '1 microsecond'"
+        " order by f.since limit $2",
+        2, {PG_INT8, PG_INT4}},
+    /* schedules, ticks: Kafka has them */
+    [SQL_WORK_FIRED] = {"fired",
+        "delete from schedule_firing f"
+        " using unnest($1::uuid[], $2::timestamptz[]) as i (id, tick)"
+        " where f.schedule_id between i.id and i.id and f.tick = i.tick",
+        2, {PG_UUID_ARRAY, PG_TIMESTAMPTZ_ARRAY}},
 };
 
 const struct pg_statement SQL_WINDOW[SQL_WINDOW_COUNT] = {

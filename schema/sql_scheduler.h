@@ -67,6 +67,8 @@ enum pulse_column {
     PULSE_UNTAKEN,        /* live rows that nobody has taken */
     PULSE_UNTAKEN_AGE_US, /* of the oldest */
     PULSE_HAS_HELD,       /* work that no clock brings back may have to move */
+    PULSE_NEXT_TICK_US,   /* of schedules, from now; negative: overdue */
+    PULSE_FIRING_AGE_US,  /* of the oldest not published; -1: none */
     PULSE_BOOT_ID,
     PULSE_IS_HELD,
     PULSE_IS_EXPIRED
@@ -93,9 +95,22 @@ enum sql_work {
     SQL_WORK_DROP_WEBHOOKS,
     SQL_WORK_PURGE_RESERVATIONS,
     SQL_WORK_XMIN_LAG,
+    SQL_WORK_SCHEDULES_DUE, /* columns: enum schedule_column */
+    SQL_WORK_FIRE,
+    SQL_WORK_FIRINGS,
+    SQL_WORK_FIRED,
     SQL_WORK_COUNT
 };
 extern const struct pg_statement SQL_WORK[SQL_WORK_COUNT];
+
+/* Columns of SQL_WORK_FIRE and SQL_WORK_FIRINGS. */
+enum firing_column {
+    FIRING_SCHEDULE,
+    FIRING_TICK,
+    FIRING_TENANT,
+    FIRING_REQUEST,
+    FIRING_IS_ENDED /* FIRINGS: its action has an outcome */
+};
 
 /* On the connection of the idempotency windows. */
 enum sql_window {

@@ -24,6 +24,7 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_RESUME,
     &COMMAND_REPLAY,
     &COMMAND_DRAIN,
+    &COMMAND_SCHEDULE,
     &COMMAND_VERIFY,
     &COMMAND_DEV,
     &COMMAND_BENCH,

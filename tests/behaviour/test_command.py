@@ -15,7 +15,7 @@ from local.cluster import new_space_name
 
 COMMANDS = ("migrate", "key", "connector", "webhook", "publish", "get",
             "list", "logs", "ledger", "cancel", "resolve", "pause", "resume",
-            "drain", "replay", "verify", "dev")
+            "drain", "replay", "schedule", "verify", "dev")
 
 MANIFEST = {
     "manifest": 1, "name": "shop", "version": "1.0.0",
@@ -237,6 +237,7 @@ RIGHTS = {
     "resolution": "SI",
     "webhook": "SI", "webhook_keep": "S", "webhook_retention": "S",
     "replay": "SIU", "replay_ids": "SID", "replay_open": "SID",
+    "schedule": "SIUD", "schedule_firing": "SID",
     "audit_mark": "SIUD", "audit_open": "SIUD", "audit_finding": "SIUD",
 }
 PRIVILEGES = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE",

@@ -38,6 +38,10 @@ HOT = {
     "live_facts": "action_pkey live_pkey",
     "waiting_facts": "action_pkey waiting_pkey",
     "waiting_end": "waiting_pkey",
+    "schedules_due": "schedule_next",
+    "fire": "schedule_next",
+    "fired": "schedule_firing_pkey",
+    "firings": "outcome_id schedule_firing_since",
     "relay_rows": "action_pkey outcome_pkey",
     "relay_ids": "outcome_pkey",
     "checkpoint_read": "relay_checkpoint_pkey",
@@ -72,6 +76,12 @@ FILL = (
     "insert into outcome (id, window_no, tenant, status, attempt_no, calls,"
     " body) select md5(n::text)::uuid, 1 + n % 2, 't', 1, 1, 1, '{}'"
     f" from generate_series(2 * {ROWS} + 1, 3 * {ROWS}) n",
+    "insert into schedule (id, tenant, name, document, next_at, created_at)"
+    " select md5(n::text)::uuid, 't', n::text, '{}', now(), now()"
+    f" from generate_series(1, {ROWS}) n",
+    "insert into schedule_firing (schedule_id, tick, action_id, tenant,"
+    " request) select md5(n::text)::uuid, now(), md5(n::text)::uuid, 't', '{}'"
+    f" from generate_series(1, {ROWS}) n",
     "insert into reservation (id, tenant, fingerprint)"
     " select md5(n::text)::uuid, 't', repeat('x', 33)::bytea"
     f" from generate_series(1, {ROWS}) n",

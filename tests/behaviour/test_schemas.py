@@ -29,6 +29,7 @@ KINDS = {
     "mapping": SCHEMAS["mapping"],
     "replay": SCHEMAS["replay"],
     "replay_request": {"$ref": SCHEMAS["replay"]["$id"] + "#/$defs/request"},
+    "schedule": SCHEMAS["schedule"],
 }
 EXAMPLES = sorted(JSON.glob("examples/*/*.json"))
 
@@ -76,6 +77,14 @@ def changed(document, pointer, value):
 
 ACTION = "/actions/charge.create"
 WRONG = [
+    ("schedule", "/name", ...),
+    ("schedule", "/cron", ...),
+    ("schedule", "/every_s", 60),
+    ("schedule", "/start", "2026-12-01T00:00:00Z"),
+    ("schedule", "/misfire", "never"),
+    ("schedule", "/request/deadline", "2026-12-01T00:00:00Z"),
+    ("schedule", "/zone", "../UTC"),
+    ("schedule", "/more", 1),
     ("request", "/spec", "actionist/2"),
     ("request", "/spec", ...),
     ("request", "/tenant", ...),
@@ -124,7 +133,8 @@ WRONG = [
 WHOLE = {"request": "request/full.json", "outcome": "outcome/succeeded.json",
          "manifest": "manifest/billing.json",
          "resolution": "resolution/succeeded.json",
-         "mapping": "mapping/full.json"}
+         "mapping": "mapping/full.json",
+         "schedule": "schedule/nightly.json"}
 
 
 @pytest.mark.parametrize("kind,pointer,value", WRONG,

@@ -12,7 +12,10 @@ ENDINGS = ("success", "retry", "permanent", "timeout", "start")
 # These end as success too, but begin as a webhook: captured twice on its topic,
 # or at the producer's door, whose sender repeats it until it is taken.
 HOOKS = ("hook", "door")
-ENDINGS_OF = {"worker": (*ENDINGS, "hook"), "producer": ("door",)}
+# And this one as the tick of a schedule.
+TICK = "tick"
+ENDINGS_OF = {"worker": (*ENDINGS, "hook"), "producer": ("door",),
+              "scheduler": (*ENDINGS, TICK)}
 STEPS = {
     "success": [{}],
     "retry": [{"status": 503, "headers": [["Retry-After", "1"]]}, {}],
@@ -21,9 +24,10 @@ STEPS = {
     "start": [{}],
     "hook": [{}],
     "door": [{}],
+    "tick": [{}],
 }
 STATUS = {"success": "succeeded", "retry": "succeeded", "start": "succeeded",
-          "hook": "succeeded", "door": "succeeded",
+          "hook": "succeeded", "door": "succeeded", "tick": "succeeded",
           "permanent": "failed", "timeout": "indeterminate"}
 CALL_MS = 10000
 SHORT_CALL_MS = 400

@@ -152,13 +152,22 @@ class Lane:
         return places, died_at
 
     def _publish(self, case, tenant):
-        """Its (topic, partition, offset); None: the door's alone to know."""
+        """Its (topic, partition, offset); None: a program's to know."""
         self.published += 1
         if case.ending == "door":
             self._deliver(tenant)
             return None
         if case.ending == "hook":
             return self._capture(case, tenant)
+        if case.ending == "tick":
+            self.db.execute(
+                "insert into schedule (id, tenant, name, document, next_at,"
+                " created_at) values (gen_random_uuid(), %s, 'tick', %s,"
+                " now(), now())", (tenant, json.dumps({
+                    "name": "tick", "at": "2026-01-01T00:00:00Z",
+                    "request": {"connector": CONNECTOR, "action": case.action,
+                                "payload": {"key": tenant}}}).encode()))
+            return None
         message = self.fleet.publish({
             "spec": "actionist/1", "tenant": tenant, "connector": CONNECTOR,
             "action": case.action, "idempotency_key": tenant,
@@ -224,6 +233,8 @@ class Lane:
             return False
         return self.db.execute(
             "select not exists (select 1 from live where tenant = %(t)s)"
+            " and not exists (select 1 from schedule_firing"
+            "  where tenant = %(t)s)"
             " and not exists (select 1 from waiting where tenant = %(t)s)"
             " and (select low from relay_checkpoint where shard = 0) >="
             " (select max(seq) from outcome where tenant = %(t)s)",

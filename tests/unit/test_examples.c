@@ -11,6 +11,7 @@
 
 #include "schema/manifest.h"
 #include "schema/mapping.h"
+#include "schema/schedule.h"
 
 #define EXAMPLES "schema/json/examples/"
 
@@ -103,6 +104,15 @@ static void check_webhook(const char *path, struct span text)
     webhook_capture_fini(&capture);
 }
 
+static void check_schedule(const char *path, struct span text)
+{
+    struct fault fault = FAULT_INIT;
+    struct schedule schedule;
+    if (schedule_parse(text, "acme", &schedule, &fault) != 0) {
+        fail_msg("%s: %s %s", path, fault.pointer, fault.detail);
+    }
+}
+
 static void examples_are_accepted(void **state)
 {
     (void)state;
@@ -112,6 +122,7 @@ static void examples_are_accepted(void **state)
     each_file(EXAMPLES "http/*.json", check_http);
     each_file(EXAMPLES "mapping/*.json", check_mapping);
     each_file(EXAMPLES "webhook/*.json", check_webhook);
+    each_file(EXAMPLES "schedule/*.json", check_schedule);
 }
 
 int main(void)
