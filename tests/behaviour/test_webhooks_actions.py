@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From webhook to action: one delivery, one action, whatever is repeated."""
 
+import base64
 import json
 import subprocess
 
@@ -518,3 +519,15 @@ def test_retention_is_of_a_tenant(hooks, source):
     assert hooks.fleet.sql(
         "select keep_days, tableoid::regclass::text like 'webhook_k2_%%'"
         " from webhook where tenant = %s", (hooks.tenant,)) == [(2, True)]
+
+
+@pytest.mark.case("WHK-04")
+def test_whk_04_bytes_that_are_no_text_are_listed(hooks):
+    hooks.add("chat", "slack", SLACK)
+    body = b"text=\xe9"
+    hooks.post("chat", body, senders.slack(SLACK, body, content_type=FORM))
+    [row] = wait_stored(hooks, 1)
+    assert row["body"] == body and names(listed(hooks)) == [None]
+    shown = json.loads(hooks.fleet.ctl("webhook", "show", row["id"],
+                                       "--json").stdout)
+    assert base64.b64decode(shown["body"], validate=True) == body
