@@ -65,7 +65,7 @@ static const struct conf_setting settings[] = {
                 "or a record that is read again acts again."},
     {.name = "scheduler.replay_in_flight",
         .type = CONF_INT,
-        .fallback = "200",
+        .fallback = "1000",
         .min = 1,
         .max = 10000,
         .help = "Actions that all replays together may have on their way and "

@@ -2,16 +2,18 @@
 """Replays: what has ended runs again, once for each line, by its own key."""
 
 import json
+import pathlib
 import uuid
 
 import pytest
 
-from lib import flow
+from lib import flow, past
 from lib.api import add_connector
 from lib.wait import wait_for
 
 CONNECTOR = "again"
 DOWN = {"status": 429}
+MANY = 2500
 
 
 @pytest.fixture(scope="module")
@@ -19,10 +21,11 @@ def house(fleets, double):
     """A fleet and a connector whose actions give up after one call."""
     made = fleets(settings={
         "worker": {"egress.private_allow": double.address}})
+    path = "/{{action.tenant}}/{{payload.key}}"
     add_connector(made, CONNECTOR, {
-        effect: flow.action(effect, "/{{action.tenant}}/{{payload.key}}",
-                            retry={"max_attempts": 1})
-        for effect in ("natural", "keyed", "unsafe")},
+        "patient": flow.action("keyed", path),
+        **{effect: flow.action(effect, path, retry={"max_attempts": 1})
+           for effect in ("natural", "keyed", "unsafe")}},
         base_url=double.url, egress=[double.address])
     return made
 
@@ -81,7 +84,9 @@ def header(request, name):
             if key.lower() == name.lower()]
 
 
-def test_what_was_exhausted_runs_again_under_its_key(scene):
+def test_ops_01_what_a_replay_keeps_and_what_it_renews(scene):
+    """The same id for the provider, the same body; a call and an outcome of
+    its own, and the first outcome as it was."""
     before = scene.end("a", "b", "c")
     assert {out["status"] for out in before.values()} == {"exhausted"}
     said = scene.replay("--tenant", scene.tenant, "--status", "exhausted")
@@ -96,6 +101,9 @@ def test_what_was_exhausted_runs_again_under_its_key(scene):
         keys = [header(call, "Idempotency-Key")
                 for call in scene.calls(key)]
         assert keys == [[out["id"]]] * 2
+        first, second = scene.calls(key)
+        assert first["body"] == second["body"]
+        assert again["started_at"] > out["finished_at"]
     # The first outcomes stand as they were.
     assert scene.first(before) == before
 
@@ -145,10 +153,38 @@ def test_source_is_that_of_the_webhook_it_was_made_of(scene):
     assert said["sample"] == [before["a"]["id"]]
 
 
-def test_sch_10_and_ops_04_one_of_a_line_at_a_time(scene):
-    """Retried, cancelled, or waiting: what is under way is refused; what has
-    ended may be replayed; of two at once only one does anything."""
-    out = scene.end("a", steps=(DOWN, {"delay_ms": 1500}))["a"]
+def test_ops_04_what_is_under_way_is_refused(scene):
+    """In flight, and while it waits to be tried again."""
+    def publish(key, *steps):
+        scene.script(key, *steps)
+        flow.publish(scene.house, [
+            flow.request(scene.tenant, CONNECTOR, "patient", key)])
+        wait_for(lambda: scene.calls(key), f"a call of {key}")
+        return str(scene.house.sql(
+            "select id from action where tenant = %s and position(%s in"
+            " convert_from(request, 'UTF8')) > 0",
+            (scene.tenant, f'"{key}"'))[0][0])
+
+    runs = publish("runs", {"delay_ms": 8000})
+    waits = publish("waits", {"status": 429,
+                              "headers": [["Retry-After", "600"]]})
+    wait_for(lambda: scene.house.sql("select 1 from waiting where id = %s",
+                                     (waits,)), "the wait")
+    for action in (runs, waits):
+        said = scene.replay(action, code=5)
+        assert said["skipped"] == {"total": 1, "running": 1}
+    scene.house.ctl("cancel", waits)
+    wait_for(lambda: scene.house.sql(
+        "select 1 from outcome where id = %s and status = 7", (waits,)),
+        "its end")
+    scene.script("waits", {})
+    assert scene.replay(waits)["outcomes"] == {"total": 1, "succeeded": 1}
+    assert len(scene.calls("runs")) == 1 and len(scene.calls("waits")) == 2
+
+
+def test_sch_10_one_of_a_line_at_a_time(scene):
+    """What has ended may be replayed; of two at once one does anything."""
+    out = scene.end("a", steps=(DOWN, {"delay_ms": 6000}))["a"]
     first = scene.house.ctl("replay", out["id"], "--detach").stdout.strip()
     assert "is not over" in scene.replay(out["id"], code=5)
     # By a filter it is left out instead.
@@ -249,6 +285,30 @@ def test_ids_of_a_file(scene):
     done = scene.house.ctl("replay", "--file", "-", check=False,
                            stdin=f"{lines}\nnonsense\n")
     assert done.returncode == 2 and "line 3" in done.stderr
+
+
+def resident_kib(program):
+    for line in pathlib.Path(
+            f"/proc/{program.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise AssertionError(f"{program.name} has no VmRSS")
+
+
+def test_many_run_again_in_constant_memory(house, tenant):
+    """More than a page, more than may be in flight; `tests/bench/replay` does
+    the same with a million."""
+    past.add_connector(house)
+    past.add_exhausted(house, tenant, MANY)
+    before = resident_kib(house["scheduler-0"])
+    done = house.ctl("replay", "--tenant", tenant, "--status", "exhausted",
+                     "--json", timeout=200)
+    assert json.loads(done.stdout)["outcomes"] == {
+        "total": MANY, "succeeded": MANY}
+    assert resident_kib(house["scheduler-0"]) - before < 24 << 10
+    assert house.sql("select count(distinct root_id), count(*) from outcome"
+                     " where tenant = %s and replay_id is not null",
+                     (tenant,)) == [(MANY, MANY)]
 
 
 def test_others_pause_resume_and_cancel_it(scene):

@@ -9,7 +9,6 @@ import subprocess
 import uuid
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from lib import flow
 from lib.api import add_connector
@@ -44,13 +43,6 @@ def before(house, double, tenant):
 
 def show(house, replay):
     return json.loads(house.ctl("replay", "show", replay, "--json").stdout)
-
-
-def make_topic(house, name):
-    admin = AdminClient(house.kafka.settings)
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
-    wait_for(lambda: name in admin.list_topics(timeout=10).topics,
-             f"the broker knows {name}")
 
 
 def kill_both_in_turn(house, replay, field, steps):
@@ -91,7 +83,7 @@ def test_each_runs_again_once_whoever_dies(house, double, tenant, before):
 
 def test_outcomes_are_sent_again_once_and_in_order(house, tenant, before):
     topic = "lost-" + uuid.uuid4().hex[:8]
-    make_topic(house, house.kafka.prefix + topic)
+    house.kafka.create_topic(topic)
     words = ("replay", "--tenant", tenant, "--outcomes", "--to",
              house.kafka.prefix + topic)
     counted = json.loads(house.ctl(*words, "--dry-run", "--json").stdout)

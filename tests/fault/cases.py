@@ -14,8 +14,12 @@ ENDINGS = ("success", "retry", "permanent", "timeout", "start")
 HOOKS = ("hook", "door")
 # And this one as the tick of a schedule.
 TICK = "tick"
-ENDINGS_OF = {"worker": (*ENDINGS, "hook"), "producer": ("door",),
-              "scheduler": (*ENDINGS, TICK)}
+# These have ended before: then a replay runs them again, or sends their outcome
+# again.
+ASKED = ("replay", "resend")
+ENDINGS_OF = {"worker": (*ENDINGS, "hook", "replay"),
+              "scheduler": (*ENDINGS, TICK, *ASKED), "keeper": ENDINGS,
+              "spawn": ENDINGS, "producer": ("door",)}
 STEPS = {
     "success": [{}],
     "retry": [{"status": 503, "headers": [["Retry-After", "1"]]}, {}],
@@ -25,10 +29,14 @@ STEPS = {
     "hook": [{}],
     "door": [{}],
     "tick": [{}],
+    "replay": [{"status": 429}, {}],
+    "resend": [{}],
 }
 STATUS = {"success": "succeeded", "retry": "succeeded", "start": "succeeded",
           "hook": "succeeded", "door": "succeeded", "tick": "succeeded",
+          "replay": "succeeded", "resend": "succeeded",
           "permanent": "failed", "timeout": "indeterminate"}
+MOST_CALLS = {"timeout": 2, "replay": 1}
 CALL_MS = 10000
 SHORT_CALL_MS = 400
 # Whose calls are counted: which program it belongs to.
@@ -47,6 +55,11 @@ class Case:
     ending: str
 
     @property
+    def is_asked(self):
+        """Whether it is about a replay of what has ended."""
+        return self.ending in ASKED
+
+    @property
     def action(self):
         return f"{self.effect}-{self.ending}"
 
@@ -54,9 +67,10 @@ class Case:
         return f"{self.role} {self.effect} {self.ending}"
 
 
-def all_cases(roles):
+def all_cases(roles, endings):
     return [Case(role, effect, ending) for role in roles
-            for effect in EFFECTS for ending in ENDINGS_OF.get(role, ENDINGS)]
+            for effect in EFFECTS for ending in ENDINGS_OF[role]
+            if ending in endings]
 
 
 def manifest(double):
@@ -65,7 +79,7 @@ def manifest(double):
         is_slow = ending == "timeout"
         made = {"idempotency": effect,
                 "timeout_ms": SHORT_CALL_MS if is_slow else CALL_MS,
-                "retry": {"max_attempts": 2 if is_slow else 50,
+                "retry": {"max_attempts": MOST_CALLS.get(ending, 50),
                           "base_ms": 50, "max_ms": 200},
                 "request": {"method": "POST",
                             "path": f"/{ending}/{effect}/{{{{payload.key}}}}",
@@ -90,7 +104,8 @@ def script(double):
 
 
 def check(case, out, effects, has_crashed):
-    """One outcome against what the provider saw."""
+    """The last outcome against what the provider saw. A replay has the key of
+    the first one."""
     said = {name: out[name] for name in ("id", "status", "attempts", "error")}
     seen = f"it ended as {said}, the provider saw {effects}"
     allowed = {STATUS[case.ending]}
@@ -103,10 +118,11 @@ def check(case, out, effects, has_crashed):
     assert sum(one["mismatches"] for one in effects) == 0, seen
     if case.effect == "unsafe":
         # What was refused with a Retry-After was not carried out.
-        refusals = 1 if case.ending == "retry" else 0
+        refusals = 1 if case.ending in ("retry", "replay") else 0
         assert applied <= 1 and calls <= 1 + refusals, seen
     if case.effect == "keyed":
-        assert {one["key"] for one in effects} == {out["id"]}, seen
+        first = out["replay_of"] or out["id"]
+        assert {one["key"] for one in effects} == {first}, seen
         assert applied <= 1, seen
     if out["status"] == "succeeded":
         assert applied >= 1, seen

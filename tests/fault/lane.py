@@ -24,6 +24,7 @@ READY_S = 60
 DONE_S = 90
 SECRET = "of-the-senders"
 SOURCE = "sender"
+AGAIN = "again"  # the topic that outcomes are sent to again
 
 
 class Lane:
@@ -40,6 +41,7 @@ class Lane:
         self.outcomes = {}  # tenant: [outcome, ...]; a tenant an action
         self.published = 0
         self.key = f"webhooks.master_key_file={make_master_key(self.folder)}"
+        self.replayed = 0
         self.fleet = Fleet(cluster, space, self.folder, PARTITIONS, {
             "producer": dict([self.key.split("=", 1)]),
             "worker": {"egress.private_allow": double.address,
@@ -47,6 +49,7 @@ class Lane:
                        # One that comes back need not wait for its own death.
                        "kafka.group.instance.id": "crash"}})
         self.fleet.ctl("connector", "add", "-", stdin=manifest(double))
+        self.fleet.kafka.create_topic(AGAIN)
         self.fleet.start(0, 1, 1)
         self.db = psycopg.connect(
             cluster.conninfo("superuser", space), autocommit=True,
@@ -129,6 +132,11 @@ class Lane:
             if case.role == "scheduler":
                 wait_for(lambda: self._rows("outcome", tenant), "its end")
             self._start((place, number))
+        elif case.is_asked:
+            where = self._publish(case, tenant)
+            wait_for(lambda: self._is_done(tenant, where), "its end", DONE_S)
+            self.page.arm(place, number)
+            self._ask(case, tenant)
         else:
             if case.ending == "door":
                 self._add_source(case, tenant)
@@ -221,6 +229,14 @@ class Lane:
 
     # -- what became of it -----------------------------------------------------
 
+    def _ask(self, case, tenant):
+        """For a replay of the tenant's one action, or of its outcome."""
+        words = ["--outcomes", "--to", f"{self.fleet.space}.{AGAIN}"]
+        if case.ending == "replay":
+            words = ["--status", "exhausted"]
+            self.replayed += 1
+        self.fleet.ctl("replay", "--tenant", tenant, "--detach", *words)
+
     def _rows(self, table, tenant):
         return self.db.execute(
             f"select count(*) from {table} where tenant = %s",
@@ -229,16 +245,21 @@ class Lane:
     def _is_done(self, tenant, where):
         """It is published, its offset committed, the relay's state saved."""
         self._read()
-        if tenant not in self.outcomes or not self._is_committed(where):
+        found = len(self.outcomes.get(tenant, ()))
+        if found == 0 or not self._is_committed(where):
             return False
         return self.db.execute(
             "select not exists (select 1 from live where tenant = %(t)s)"
             " and not exists (select 1 from schedule_firing"
             "  where tenant = %(t)s)"
             " and not exists (select 1 from waiting where tenant = %(t)s)"
+            " and not exists (select 1 from replay where tenant = %(t)s"
+            "  and not is_settled)"
             " and (select low from relay_checkpoint where shard = 0) >="
-            " (select max(seq) from outcome where tenant = %(t)s)",
-            {"t": tenant}).fetchone()[0]
+            " (select max(seq) from outcome where tenant = %(t)s)"
+            " and (select count(*) from outcome where tenant = %(t)s) <="
+            " %(found)s",
+            {"t": tenant, "found": found}).fetchone()[0]
 
     def _read(self):
         """What a read_committed reader has seen from offset 0 to here."""
@@ -262,9 +283,16 @@ class Lane:
 
     def _check(self, case, tenant, has_crashed):
         found = self.outcomes[tenant]
-        assert len(found) == 1, f"{len(found)} outcomes: {found}"
+        count = 2 if case.ending == "replay" else 1
+        assert len(found) == count, f"{len(found)} outcomes: {found}"
+        assert [out["replay_of"] for out in found] == [
+            None, found[0]["id"]][:count], found
         path = f"/{case.ending}/{case.effect}/{tenant}"
-        check(case, found[0], self.double.effects(path), has_crashed)
+        check(case, found[-1], self.double.effects(path), has_crashed)
+        if case.ending == "resend":
+            sent = [record.json() for record in self.fleet.kafka.read_all(AGAIN)
+                    if record.key == tenant.encode()]
+            assert sent == found, f"sent again: {sent}"
         if case.ending in HOOKS:
             rows = self.db.execute(
                 "select count(*), count(distinct id), min(id::text),"
@@ -278,10 +306,13 @@ class Lane:
     def check_all(self):
         """All of the lane once more, by new eyes from offset 0."""
         found = self.fleet.outcomes()
-        tenants = {out["tenant"] for out in found}
-        assert len(found) == len(tenants) == self.published, (
-            f"{self.published} published, {len(found)} outcomes of "
-            f"{len(tenants)} actions")
+        first = [out["tenant"] for out in found if out["replay_of"] is None]
+        again = {out["replay_of"] for out in found} - {None}
+        assert len(first) == len(set(first)) == self.published, (
+            f"{self.published} published, {len(first)} outcomes of "
+            f"{len(set(first))} actions")
+        assert len(found) - len(first) == len(again) == self.replayed, (
+            f"{self.replayed} replayed, {len(again)} have outcomes")
         for table in ("live", "waiting"):
             left = self.fleet.sql(f"select id from {table}")
             assert not left, f"left in {table}: {left}"

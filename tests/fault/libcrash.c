@@ -375,11 +375,6 @@ WRAP(conn_ptr, PQconnectStartParams,
     (const char *const *names, const char *const *values, int expand),
     (names, values, expand))
 WRAP(PostgresPollingStatusType, PQconnectPoll, (PGconn * db), (db))
-WRAP_BOTH(result_ptr, PQexecParams, PQexecParams_done,
-    (PGconn * db, const char *text, int count, const Oid *types,
-        const char *const *values, const int *sizes, const int *formats,
-        int format),
-    (db, text, count, types, values, sizes, formats, format))
 WRAP(int, PQsendPrepare,
     (PGconn * db, const char *name, const char *text, int count,
         const Oid *types),
@@ -391,6 +386,21 @@ WRAP(int, PQsendQueryParams,
     (db, text, count, types, values, sizes, formats, format))
 
 /* clang-format on */
+
+/* Told apart by the first words of the statement, which has no name here. */
+PGresult *PQexecParams(PGconn *db, const char *text, int count,
+    const Oid *types, const char *const *values, const int *sizes,
+    const int *formats, int format)
+{
+    REAL(PQexecParams);
+    char label[LABEL_SIZE] = "";
+    memcpy(label, text, strnlen(text, LABEL_SIZE - 1));
+    pass_about(SITE_PQexecParams, label);
+    PGresult *result =
+        real(db, text, count, types, values, sizes, formats, format);
+    pass_about(SITE_PQexecParams_done, label);
+    return result;
+}
 
 int PQsendQueryPrepared(PGconn *db, const char *name, int count,
     const char *const *values, const int *sizes, const int *formats, int format)

@@ -49,7 +49,8 @@ class Sweep:
         try:
             if not self.journal.points:
                 self._work(made, [(None, case, None, 0)
-                                  for case in all_cases(self.roles)])
+                                  for case in all_cases(
+                                      self.roles, self.options.endings)])
                 self.journal.plan(self.places, self._plan())
             self._work(made, self._left())
             self._each_lane(lambda number: self._check_lane(made[number]))

@@ -5,6 +5,7 @@ import json
 import uuid
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from .wait import wait_for
 
@@ -70,6 +71,14 @@ class KafkaView:
         assert not failed, failed
         assert len(done) == len(records), "the broker did not answer"
         return done
+
+    def create_topic(self, topic):
+        """A topic of one partition beside those of the fleet."""
+        name = self.prefix + topic
+        admin = AdminClient(self.settings)
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+        wait_for(lambda: name in admin.list_topics(timeout=10).topics,
+                 f"the broker knows {name}")
 
     def read_all(self, topic="outcomes", committed=True):
         """Every record from offset 0 to the end as it was on entry.
