@@ -156,7 +156,7 @@ def test_another_tenants_replay_is_none(house, double, caller):
     ({}, None),
     ({"status": "done"}, "/status"),
     ({"status": []}, "/status"),
-    ({"status": "exhausted", "staus": "failed"}, None),
+    ({"status": "exhausted", "state": "failed"}, None),
     ({"status": "exhausted", "rate": 0}, "/rate"),
     ({"status": "exhausted", "limit": "5"}, "/limit"),
     ({"status": "exhausted", "since": "yesterday"}, "/since"),
