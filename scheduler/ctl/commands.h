@@ -24,5 +24,11 @@ extern const struct command COMMAND_SCHEDULE;
 extern const struct command COMMAND_VERIFY;
 extern const struct command COMMAND_DEV;
 extern const struct command COMMAND_BENCH;
+extern const struct command COMMAND_COMPLETION;
+extern const struct command COMMAND_MAN;
+
+/* All of them, in the order of --help. */
+extern const struct command *const COMMANDS[];
+extern const size_t COMMAND_COUNT;
 
 #endif

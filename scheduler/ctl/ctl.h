@@ -26,11 +26,27 @@ enum ctl_exit {
     CTL_TRY_LATER = 75
 };
 
+struct command;
+struct ctl_option;
+
+/* Gets what --help would print. All is borrowed for the time of the call. */
+typedef void ctl_help_fn(void *owner, const struct command *command,
+    const struct ctl_option *options, size_t option_count);
+
 struct ctl {
     struct conf *conf;
     bool is_json;     /* --json: one document or NDJSON on standard output */
     bool is_terminal; /* standard output is one */
+    ctl_help_fn *on_help; /* instead of printing; NULL: print */
+    void *help_owner;
 };
+
+/* What each exit code means, in the order of their numbers. */
+extern const struct ctl_exit_text {
+    enum ctl_exit code;
+    const char *text;
+} CTL_EXITS[];
+extern const size_t CTL_EXIT_COUNT;
 
 /* -- options -------------------------------------------------------------------- */
 
@@ -42,6 +58,10 @@ struct ctl_option {
     const char **text; /* where the value goes; borrowed from argv */
     bool *flag;
 };
+
+/* The options that every command has; text and flag are not set. */
+extern const struct ctl_option CTL_GLOBAL_OPTIONS[];
+extern const size_t CTL_GLOBAL_OPTION_COUNT;
 
 struct command {
     const char *name;

@@ -8,7 +8,7 @@
 #include "scheduler/ctl/commands.h"
 #include "scheduler/ctl/ctl.h"
 
-static const struct command *const COMMANDS[] = {
+const struct command *const COMMANDS[] = {
     &COMMAND_MIGRATE,
     &COMMAND_KEY,
     &COMMAND_CONNECTOR,
@@ -28,7 +28,10 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_VERIFY,
     &COMMAND_DEV,
     &COMMAND_BENCH,
+    &COMMAND_COMPLETION,
+    &COMMAND_MAN,
 };
+const size_t COMMAND_COUNT = ARRAY_LEN(COMMANDS);
 
 static void print_help(FILE *out)
 {
@@ -40,9 +43,10 @@ static void print_help(FILE *out)
           "  --config F     read settings from a file\n"
           "  --set N=V      set one setting\n"
           "  --help         explain a command\n"
-          "\nexit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 check "
-          "negative,\n            5 conflict or refused, 75 try later\n",
+          "\nexit codes:\n",
         out);
+    for (size_t i = 0; i < CTL_EXIT_COUNT; i++)
+        fprintf(out, "  %-11d %s\n", (int)CTL_EXITS[i].code, CTL_EXITS[i].text);
 }
 
 static const struct command *find_command(const char *name)

@@ -5,6 +5,36 @@
 
 #include "scheduler/ctl/ctl.h"
 
+const struct ctl_option CTL_GLOBAL_OPTIONS[] = {
+    {"json", NULL, "output for machines", NULL, NULL},
+    {"config", "F", "read settings from a file", NULL, NULL},
+    {"set", "N=V", "set one setting (see README, Running it)", NULL, NULL},
+    {"help", NULL, "this text", NULL, NULL},
+};
+const size_t CTL_GLOBAL_OPTION_COUNT = ARRAY_LEN(CTL_GLOBAL_OPTIONS);
+
+const struct ctl_exit_text CTL_EXITS[] = {
+    {CTL_DONE, "done"},
+    {CTL_FAILED, "failed"},
+    {CTL_USAGE, "usage"},
+    {CTL_NOT_FOUND, "not found"},
+    {CTL_NEGATIVE, "check negative"},
+    {CTL_CONFLICT, "conflict or refused"},
+    {CTL_TRY_LATER, "try later"},
+};
+const size_t CTL_EXIT_COUNT = ARRAY_LEN(CTL_EXITS);
+
+static void print_options(const struct ctl_option *options, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", options[i].name,
+            options[i].argument != NULL ? " " : "",
+            options[i].argument != NULL ? options[i].argument : "");
+        printf("  %-22s %s\n", left, options[i].help);
+    }
+}
+
 static void print_help(const struct command *command,
     const struct ctl_option *options, size_t option_count)
 {
@@ -14,17 +44,17 @@ static void print_help(const struct command *command,
     if (command->details != NULL)
         printf("\n%s\n", command->details);
     puts("\noptions:");
-    for (size_t i = 0; i < option_count; i++) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s%s%s", options[i].name,
-            options[i].argument != NULL ? " " : "",
-            options[i].argument != NULL ? options[i].argument : "");
-        printf("  %-22s %s\n", left, options[i].help);
-    }
-    puts("  --json                 output for machines\n"
-         "  --config F             read settings from a file\n"
-         "  --set N=V              set one setting (see README, Running it)\n"
-         "  --help                 this text");
+    print_options(options, option_count);
+    print_options(CTL_GLOBAL_OPTIONS, CTL_GLOBAL_OPTION_COUNT);
+}
+
+static void give_help(const struct ctl *ctl, const struct command *command,
+    const struct ctl_option *options, size_t option_count)
+{
+    if (ctl->on_help != NULL)
+        ctl->on_help(ctl->help_owner, command, options, option_count);
+    else
+        print_help(command, options, option_count);
 }
 
 int ctl_fail(enum ctl_exit code, const char *fmt, ...)
@@ -131,7 +161,7 @@ int ctl_options(struct ctl *ctl, const struct command *command,
     bool is_only_rest = false;
     for (int at = 1; at < argc; at++) {
         if (!is_only_rest && strcmp(argv[at], "--help") == 0) {
-            print_help(command, options, option_count);
+            give_help(ctl, command, options, option_count);
             *exit_code = CTL_DONE;
             return -1;
         }
