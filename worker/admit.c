@@ -150,8 +150,8 @@ static void try_again_soon(struct admit *admit)
 static void note_delay(const struct worker *worker, const struct job *job)
 {
     const int64_t delay_us = now_mono_us() - job->queued_us;
-    metric_observe(worker->stats.queue_seconds, NULL,
-        (double)delay_us / (double)US_PER_S);
+    metric_observe(
+        worker->stats.queue_seconds, NULL, (double)delay_us / (double)US_PER_S);
 }
 
 /* False: the runner is full or not there; the job was not started. */

@@ -77,7 +77,7 @@ struct job {
     int64_t started_at_us;
     int64_t accepted_us; /* when it was claimed first; wall */
     int64_t queued_us;   /* mono: since when it waits for its turn */
-    bool was_row_taken; /* another worker or attempt had it before */
+    bool was_row_taken;  /* another worker or attempt had it before */
 
     /* in the run */
     uint64_t run_id; /* 0: not running */

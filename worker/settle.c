@@ -94,8 +94,7 @@ static void count(const struct settle *settle, const struct job *job)
 {
     const struct stats *stats = &settle->worker->stats;
     if (job->settlement.is_terminal) {
-        const int64_t age_us =
-            worker_now_us(settle->worker) - job->accepted_us;
+        const int64_t age_us = worker_now_us(settle->worker) - job->accepted_us;
         metric_add(stats->outcomes, status_name(job->settlement.status), 1);
         metric_observe(
             stats->whole_seconds, NULL, (double)age_us / (double)US_PER_S);

@@ -18,11 +18,11 @@ struct stats {
     struct metric *call_seconds;
     struct metric *queue_seconds; /* of an attempt, until its call starts */
     struct metric *whole_seconds; /* from the claim to the outcome */
-    struct metric *outcomes;  /* by status */
-    struct metric *postponed; /* by reason */
-    struct metric *late;      /* results that came after their fence moved */
-    struct metric *fenced;    /* begun refused: the row was not ours any more */
-    struct metric *doubts;    /* statements whose end was unknown, by room */
+    struct metric *outcomes;      /* by status */
+    struct metric *postponed;     /* by reason */
+    struct metric *late;   /* results that came after their fence moved */
+    struct metric *fenced; /* begun refused: the row was not ours any more */
+    struct metric *doubts; /* statements whose end was unknown, by room */
     struct metric *found_committed;
     struct metric *found_aborted;
     struct metric *restarts; /* identities lost */
