@@ -42,7 +42,7 @@ const char *wait_reason_name(enum wait_reason reason)
 }
 
 static const char *const ledger_kind_names[LEDGER_KIND_COUNT] = {
-#define X(symbol, number, name) [LEDGER_##symbol] = name,
+#define X(symbol, number, name) [LEDGER_##symbol] = (name),
     LEDGER_KIND_LIST(X)
 #undef X
 };

@@ -11,7 +11,7 @@ static size_t slot_of(const uint8_t *id)
 {
     uint32_t head = 0;
     memcpy(&head, id, sizeof(head));
-    return head % (REPEATS_MAX * 2);
+    return head % REPEATS_SLOTS;
 }
 
 bool repeats_add(struct repeats *repeats, const struct repeat *repeat)
@@ -19,7 +19,7 @@ bool repeats_add(struct repeats *repeats, const struct repeat *repeat)
     size_t at = slot_of(repeat->id);
     struct repeat *row = &repeats->rows[at];
     while (row->count > 0 && memcmp(row->id, repeat->id, UUID_SIZE) != 0) {
-        at = (at + 1) % (REPEATS_MAX * 2);
+        at = (at + 1) % REPEATS_SLOTS;
         row = &repeats->rows[at];
     }
     if (row->count == 0 && repeats->count == REPEATS_MAX) {
@@ -51,7 +51,7 @@ static void put_column(const struct repeats *repeats, struct pg_params *params,
     void (*put)(struct pg_params *params, const struct repeat *row))
 {
     pg_array_begin(params, type);
-    for (size_t i = 0; i < REPEATS_MAX * 2; i++) {
+    for (size_t i = 0; i < REPEATS_SLOTS; i++) {
         if (repeats->rows[i].count > 0) {
             put(params, &repeats->rows[i]);
         }

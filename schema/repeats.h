@@ -17,6 +17,7 @@
 #include "schema/record.h"
 
 #define REPEATS_MAX 512
+#define REPEATS_SLOTS 1024
 #define REPEATS_EVERY_MS 1000
 
 /* Ids, tenants, how often, where the last one stood, who saw it. */
@@ -40,7 +41,7 @@ struct repeat {
 };
 
 struct repeats {
-    struct repeat rows[REPEATS_MAX * 2]; /* hashed by id, at most half full */
+    struct repeat rows[REPEATS_SLOTS]; /* hashed by id, at most half full */
     size_t count;
 };
 

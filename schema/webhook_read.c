@@ -91,7 +91,7 @@ static bool read_id(const struct reading *reading)
 static bool read_name(struct json_value value, char *out)
 {
     const struct span name = inner(value);
-    if (!name_is_valid(name)) {
+    if (name.ptr == NULL || !name_is_valid(name)) {
         return false;
     }
     memcpy(out, name.ptr, name.len);

@@ -28,7 +28,8 @@ const char *story_state(const PGresult *action)
 
 struct span story_bytes(const PGresult *rows, int row, int column)
 {
-    return pg_is_null(rows, row, column) ? (struct span){0}
+    const struct span none = {0};
+    return pg_is_null(rows, row, column) ? none
                                          : pg_get_bytes(rows, row, column);
 }
 

@@ -94,11 +94,10 @@ void story_put_words(struct buf *out, const PGresult *ledger, int row)
     struct json_value root;
     const struct span detail = pg_get_bytes(ledger, row, ENTRY_DETAIL);
     const int64_t kind = pg_get_int(ledger, row, ENTRY_KIND);
-    if (json_parse(detail, DEPTH, &root, NULL) != 0)
-        story_put_plain(out, detail, MAX_WORDS);
-    else if (kind == LEDGER_ATTEMPT)
+    const bool is_json = json_parse(detail, DEPTH, &root, NULL) == 0;
+    if (is_json && kind == LEDGER_ATTEMPT)
         put_attempt(out, &root);
-    else if (kind == LEDGER_OUTCOME)
+    else if (is_json && kind == LEDGER_OUTCOME)
         put_outcome(out, &root);
     else if (!span_is(detail, "{}"))
         story_put_plain(out, detail, MAX_WORDS);

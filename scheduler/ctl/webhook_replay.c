@@ -45,8 +45,8 @@ static const char *const CHOICES[] = {
 static const char *const WHY[] = {
     [CHOICE_PUT] = "",
     [CHOICE_IS_ACTION] = "its action has succeeded or is under way",
-    [CHOICE_HAS_ENDED] = "its action has ended; `actionist replay --source` "
-                         "runs all of these again",
+    [CHOICE_HAS_ENDED] = ("its action has ended; `actionist replay --source` "
+                          "runs all of these again"),
     [CHOICE_EVIDENCE] =
         "its signature was wrong: it is evidence and never runs",
     [CHOICE_CONFLICT] =
