@@ -29,6 +29,7 @@ STATEMENTS = "tests/behaviour/test_statements.py::"
 RELAY = "tests/behaviour/test_relay_rules.py::"
 WORKER = "tests/behaviour/test_worker_rules.py::"
 KAFKA_DOOR = "tests/behaviour/test_kafka_door.py::"
+HOOKS = "tests/behaviour/test_webhooks_actions.py::"
 CLAIMS = "unit test_model_claims: "
 RELAYS = "unit test_model_relay: relays_publish_every_outcome_once"
 
@@ -74,6 +75,26 @@ MUTANTS = (
         (("worker/protocol.c", "if (row->is_live_mine && !row->is_in_memory)",
           "if (row->is_live_mine && row->is_in_memory)"),),
         "unit test_protocol: claims_are_judged_by_what_is_there"),
+    Mutant(
+        "evidence_is_run",
+        "a webhook whose signature was wrong becomes no action",
+        (("worker/deliveries.c", "capture->verdict == WEBHOOK_REJECTED ||",
+          "capture->verdict > WEBHOOK_REJECTED ||"),),
+        HOOKS + "test_evidence_is_never_run"),
+    Mutant(
+        "repeat_by_request",
+        "repeats of a webhook are told by its body, not by what it became",
+        (("worker/deliveries.c",
+          "    mapping_fingerprint(&delivery->capture,"
+          " job->record.fingerprint);\n", ""),),
+        HOOKS + "test_repeats_that_nobody_remembers_are_one_action"),
+    Mutant(
+        "id_of_the_key",
+        "the action of a webhook has the delivery's id, also once it is taken"
+        " over",
+        (("worker/revive.c", "} else if (is_refused && job->record.key[0]",
+          "} else if (job->record.key[0]"),),
+        HOOKS + "test_action_of_a_dead_worker_is_taken_over"),
     Mutant(
         "no_reconcile",
         "rows of mine are compared with memory",
