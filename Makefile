@@ -83,8 +83,8 @@ FUZZERS  := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ_SRC))
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all programs unit-programs fuzz-programs install-tools help
-.PHONY: unit test check lint asan fuzz cases demo dev bench fault mutants \
-	install clean
+.PHONY: unit test check lint asan fuzz cases demo dev bench history reports \
+	fault mutants install clean
 
 all: programs ## build every program (the default)
 
@@ -196,6 +196,12 @@ dev: install-tools programs ## a private fleet to play with
 
 bench: install-tools programs ## measure against a floor (BENCH="--quick --json")
 	@$(BIN)/actionist bench $(BENCH)
+
+history: install-tools programs ## get, list and logs at 10 million actions
+	@tests/bench/history $(HISTORY)
+
+reports: install-tools programs ## dispatch beside a report over the ledger
+	@tests/bench/reports $(REPORTS)
 
 install: programs ## install the programs under DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin

@@ -53,12 +53,12 @@ static void there_is_a_maximum(void **state)
 {
     static struct repeats repeats;
     (void)state;
-    for (int i = 0; i < REPEATS_MAX; i++) {
+    for (int i = 0; i < (int)REPEATS_MAX; i++) {
         const struct repeat one = make(i);
         assert_true(repeats_add(&repeats, &one));
     }
     const struct repeat known = make(3);
-    const struct repeat more = make(REPEATS_MAX);
+    const struct repeat more = make((int)REPEATS_MAX);
     assert_true(repeats_add(&repeats, &known));
     assert_false(repeats_add(&repeats, &more));
     assert_int_equal(ids_put(&repeats), REPEATS_MAX);
