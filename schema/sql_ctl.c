@@ -5,6 +5,9 @@
 #include "schema/replay_sql.h"
 #include "schema/schedule_rows.h"
 
+/* The most that `top` counts of a table. */
+#define TOP_ROWS "100000"
+
 /* p is just the pause of that scope. */
 #define IS_SCOPE                                                               \
     "p.tenant is not distinct from $1 and p.connector is not distinct from $2" \
@@ -108,6 +111,37 @@ const struct pg_statement SQL_CTL[SQL_CTL_COUNT] = {
         "  and lease_until > fleet_now()) w"
         " full join drain d on d.worker = w.name order by 1, 2",
         0, {0}},
+    /* Counts stop at TOP_ROWS, so that a look costs no more at millions. */
+    [SQL_CTL_TOP_TOTALS] = {"top_totals",
+        "select fleet_now(), coalesce((select max(seq) from outcome), 0),"
+        " l.running, l.untaken, w.waiting, w.overdue, l.oldest, w.latest"
+        " from (select count(owner) as running,"
+        "   count(*) - count(owner) as untaken, coalesce((extract(epoch from"
+        "   fleet_now() - min(since)) * 1e6)::int8, 0) as oldest"
+        "  from (select owner, since from live limit " TOP_ROWS ") r) l,"
+        " (select count(*) filter (where due > fleet_now()) as waiting,"
+        "   count(*) filter (where due <= fleet_now()) as overdue,"
+        "   greatest(coalesce((extract(epoch from fleet_now() - min(due))"
+        "    * 1e6)::int8, 0), 0) as latest"
+        "  from (select due from waiting order by due limit " TOP_ROWS ") r) w",
+        0, {0}},
+    /* outcomes behind this position */
+    [SQL_CTL_TOP_ENDED] = {"top_ended",
+        "select status, count(*) from outcome where seq > $1"
+        " group by status order by status",
+        1, {PG_INT8}},
+    /* tenants at most */
+    [SQL_CTL_TOP_TENANTS] = {"top_tenants",
+        "select tenant, sum(running)::int8, sum(waits)::int8,"
+        " sum(late)::int8, coalesce((extract(epoch from fleet_now()"
+        "  - min(since)) * 1e6)::int8, 0) from ("
+        " (select tenant, 1 as running, 0 as waits, 0 as late, since"
+        "  from live limit " TOP_ROWS ") union all"
+        " (select tenant, 0, (due > fleet_now())::int,"
+        "  (due <= fleet_now())::int, null from waiting order by due"
+        "  limit " TOP_ROWS ")) r"
+        " group by tenant order by 2 desc, 4 desc, 3 desc, 1 limit $1",
+        1, {PG_INT4}},
     [SQL_CTL_NOW] = {"now", "select fleet_now()", 0, {0}},
     /* tenant or null, id or null, since, until or null, after (at, entry), kind
      * or null, head of the actor or null, rows at most */

@@ -18,9 +18,12 @@ enum sql_ctl {
     SQL_CTL_DRAIN,
     SQL_CTL_DRAIN_LIFT,
     SQL_CTL_DRAIN_LEFT,
-    SQL_CTL_WORKERS,
-    SQL_CTL_ENTRIES,  /* columns: enum ctl_entry_column */
-    SQL_CTL_OUTCOMES, /* the same */
+    SQL_CTL_WORKERS,     /* columns: enum ctl_worker_column */
+    SQL_CTL_TOP_TOTALS,  /* columns: enum ctl_top_column */
+    SQL_CTL_TOP_ENDED,   /* status, how many */
+    SQL_CTL_TOP_TENANTS, /* columns: enum ctl_top_tenant_column */
+    SQL_CTL_ENTRIES,     /* columns: enum ctl_entry_column */
+    SQL_CTL_OUTCOMES,    /* the same */
     SQL_CTL_KEEP,
     SQL_CTL_KEEP_LIST,
     SQL_CTL_ACTION_LIST,
@@ -158,5 +161,33 @@ enum ctl_shown_column {
 };
 
 extern const struct pg_statement SQL_CTL[SQL_CTL_COUNT];
+
+enum ctl_worker_column {
+    WORKER_NAME,
+    WORKER_BOOT,
+    WORKER_STARTED,
+    WORKER_RUNNING,
+    WORKER_DRAIN_REASON,
+    WORKER_DRAIN_ACTOR
+};
+
+enum ctl_top_column {
+    TOP_AT,
+    TOP_SEQ, /* of the newest outcome */
+    TOP_RUNNING,
+    TOP_UNTAKEN, /* dispatched, no worker has it yet */
+    TOP_WAITING,
+    TOP_OVERDUE,
+    TOP_OLDEST_US, /* that the oldest of the live is in this state */
+    TOP_LATEST_US  /* that the longest overdue is */
+};
+
+enum ctl_top_tenant_column {
+    TENANT_NAME,
+    TENANT_RUNNING,
+    TENANT_WAITING,
+    TENANT_OVERDUE,
+    TENANT_OLDEST_US
+};
 
 #endif

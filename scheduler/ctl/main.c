@@ -26,6 +26,7 @@ const struct command *const COMMANDS[] = {
     &COMMAND_DRAIN,
     &COMMAND_SCHEDULE,
     &COMMAND_VERIFY,
+    &COMMAND_TOP,
     &COMMAND_DEV,
     &COMMAND_BENCH,
     &COMMAND_COMPLETION,

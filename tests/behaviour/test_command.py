@@ -15,8 +15,8 @@ from local.cluster import new_space_name
 
 COMMANDS = ("migrate", "key", "connector", "webhook", "publish", "get",
             "list", "logs", "ledger", "cancel", "resolve", "pause", "resume",
-            "drain", "replay", "schedule", "verify", "dev", "completion",
-            "man")
+            "drain", "replay", "schedule", "verify", "top", "dev",
+            "completion", "man")
 
 MANIFEST = {
     "manifest": 1, "name": "shop", "version": "1.0.0",
