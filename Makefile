@@ -207,6 +207,17 @@ install: programs ## install the programs under DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 0755 $(filter-out %/provider-double,$(PROGRAMS)) \
 		$(DESTDIR)$(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(BIN)/actionist man > $(DESTDIR)$(PREFIX)/share/man/man1/actionist.1
+	$(BIN)/actionist completion bash > \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/actionist
+	$(BIN)/actionist completion zsh > \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_actionist
+	$(BIN)/actionist completion fish > \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/actionist.fish
 
 clean: ## remove what was built (the tools that were fetched stay)
 	rm -rf build/release build/asan build/fuzz build/clang build/mutants

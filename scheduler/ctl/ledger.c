@@ -22,14 +22,17 @@ static bool export_one(void *owner, const PGresult *rows, int row)
     return ferror(stdout) == 0;
 }
 
+static const struct command EXPORT;
+static const struct command KEEP;
+
 static int run_export(struct ctl *ctl, int argc, char **argv)
 {
     struct entries_words words = {.tenant = NULL};
     struct entries_query query = {.kind = -1};
     const struct ctl_option options[] = {ENTRIES_OPTIONS(words)};
     int code = CTL_DONE;
-    if (ctl_options(ctl, &COMMAND_LEDGER, options, ARRAY_LEN(options), argc,
-            argv, NULL, 0, &code) < 0)
+    if (ctl_options(ctl, &EXPORT, options, ARRAY_LEN(options), argc, argv, NULL,
+            0, &code) < 0)
         return code;
     PGconn *conn = ctl_connect(ctl, &code);
     if (conn == NULL)
@@ -97,8 +100,8 @@ static int run_keep(struct ctl *ctl, int argc, char **argv)
             NULL},
     };
     int code = CTL_DONE;
-    if (ctl_options(ctl, &COMMAND_LEDGER, options, ARRAY_LEN(options), argc,
-            argv, NULL, 0, &code) < 0)
+    if (ctl_options(ctl, &KEEP, options, ARRAY_LEN(options), argc, argv, NULL,
+            0, &code) < 0)
         return code;
     if ((tenant == NULL) != (days_text == NULL))
         return ctl_fail(CTL_USAGE, "--tenant and --days go together");
@@ -120,16 +123,32 @@ static int run_keep(struct ctl *ctl, int argc, char **argv)
 
 /* -- the command -------------------------------------------------------------------- */
 
+static const struct command EXPORT = {
+    .name = "ledger export",
+    .arguments = "",
+    .summary = "Print every entry of the ledger as one JSON object a line",
+    .details = "Oldest first; an outcome is the entry of its last attempt.",
+    .run = run_export,
+};
+
+static const struct command KEEP = {
+    .name = "ledger keep",
+    .arguments = "[--tenant T --days N]",
+    .summary = "Say how long a tenant's entries are kept, or list the wishes",
+    .details = "Whole months go, once their last entry is that old.",
+    .run = run_keep,
+};
+
 static int run(struct ctl *ctl, int argc, char **argv)
 {
+    const char *rest[1] = {NULL};
     int code = CTL_DONE;
     if (argc > 1 && strcmp(argv[1], "export") == 0)
-        return run_export(ctl, argc - 1, argv + 1);
+        return EXPORT.run(ctl, argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "keep") == 0)
-        return run_keep(ctl, argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "--help") == 0 &&
-        ctl_options(ctl, &COMMAND_LEDGER, NULL, 0, argc, argv, NULL, 0, &code) <
-            0)
+        return KEEP.run(ctl, argc - 1, argv + 1);
+    if (ctl_options(ctl, &COMMAND_LEDGER, NULL, 0, argc, argv, rest,
+            ARRAY_LEN(rest), &code) < 0)
         return code;
     return ctl_fail(CTL_USAGE, "ledger takes export or keep");
 }
@@ -138,11 +157,8 @@ const struct command COMMAND_LEDGER = {
     .name = "ledger",
     .arguments = "export|keep",
     .summary = "Export the ledger, or say how long it is kept",
-    .details =
-        "export [--tenant T] [--id ID] [--kind KIND] [--actor WHO] [--since "
-        "WHEN] [--until WHEN]\n  every entry as one JSON object a line, oldest "
-        "first; an outcome is the entry of\n  its last attempt\nkeep "
-        "[--tenant T --days N]\n  whole months go, once their last entry is "
-        "that old; without options: the wishes",
+    .details = "  ledger export  every entry as one JSON object a line\n"
+               "  ledger keep    for how long a tenant's entries are kept\n\n"
+               "`actionist ledger VERB --help` tells more.",
     .run = run,
 };
