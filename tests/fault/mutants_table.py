@@ -28,6 +28,7 @@ class Mutant:
 STATEMENTS = "tests/behaviour/test_statements.py::"
 RELAY = "tests/behaviour/test_relay_rules.py::"
 WORKER = "tests/behaviour/test_worker_rules.py::"
+REPLAY = "tests/behaviour/test_replay_rows.py::"
 KAFKA_DOOR = "tests/behaviour/test_kafka_door.py::"
 HOOKS = "tests/behaviour/test_webhooks_actions.py::"
 CLAIMS = "unit test_model_claims: "
@@ -456,4 +457,30 @@ l.owner = $3",
           "where c.low <= excluded.low and c.high <= excluded.high",
           "where true"),),
         STATEMENTS + "test_checkpoint_never_goes_back"),
+    # -- replays -------------------------------------------------------------------
+    Mutant(
+        "replay_without_its_line",
+        "a replay publishes only what it holds the line of",
+        (("schema/sql_replay.c", "  where exists (select from replay_open p",
+          "  where not exists (select from replay_open p"),),
+        REPLAY + "test_of_a_line_one_action_is_under_way"),
+    Mutant(
+        "replay_of_what_succeeded",
+        "what succeeded before the line was held does not run again",
+        (("schema/sql_replay.c", "(s.status = 1 and not $2)",
+          "(s.status = 0 and not $2)"),),
+        REPLAY + "test_what_succeeded_meanwhile_does_not_run"),
+    Mutant(
+        "replay_step_twice",
+        "a step goes on from the position that it was read at",
+        (("schema/sql_replay.c",
+          "select id from replay where id = $1 and position = $2",
+          "select id from replay where id = $1 and $2::int8 is not null"),),
+        REPLAY + "test_a_step_begins_where_it_was_read"),
+    Mutant(
+        "replay_tally_twice",
+        "each end is counted once",
+        (("schema/sql_replay.c", "   and tallied_seq = $2 for update),",
+          "   and $2::int8 is not null for update),"),),
+        REPLAY + "test_ends_are_counted_once_and_free_the_line"),
 )
