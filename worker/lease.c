@@ -9,20 +9,49 @@
 #include "worker/presence.h"
 #include "worker/worker.h"
 
-enum { RENEW_MS = 2000, WATCH_MS = 250, GIVE_UP_MS = 8000, GATE_MS = 7000 };
+enum {
+    RENEW_MS = 2000,
+    WATCH_MS = 250,
+    GIVE_UP_MS = 8000,
+    GATE_MS = 7000,
+    CLOCK_DRIFT_US = 100 /* between two renewals */
+};
 
 struct lease {
     struct worker *worker;
     struct loop_timer *renew;
     struct loop_timer *watch;
-    int64_t sent_us;      /* of the renewal under way; 0: none */
-    int64_t confirmed_us; /* when the last confirmed one was sent; 0: none */
-    bool has_started;     /* the intake was let go */
+    int64_t sent_us;        /* of the renewal under way; 0: none */
+    int64_t confirmed_us;   /* when the last confirmed one was sent; 0: none */
+    int64_t clock_error_us; /* of worker->clock_us, at most; 0: not known */
+    bool has_started;       /* the intake was let go */
 };
 
 static int64_t age_ms(const struct lease *lease)
 {
     return (now_mono_us() - lease->confirmed_us) / US_PER_MS;
+}
+
+/*
+ * The database read its clock somewhere between the question and the answer. A
+ * slow answer says little, so a better one of before is kept for as long as
+ * this one does not contradict it.
+ */
+static void set_clock(struct lease *lease, int64_t sent_us, int64_t fleet_us)
+{
+    struct worker *worker = lease->worker;
+    const int64_t half_us = (now_mono_us() - sent_us) / 2;
+    const int64_t clock_us = fleet_us - (sent_us + half_us);
+    const int64_t moved_us = clock_us > worker->clock_us
+                                 ? clock_us - worker->clock_us
+                                 : worker->clock_us - clock_us;
+    lease->clock_error_us += CLOCK_DRIFT_US;
+    if (lease->clock_error_us > CLOCK_DRIFT_US && moved_us <= half_us &&
+        half_us >= lease->clock_error_us) {
+        return;
+    }
+    worker->clock_us = clock_us;
+    lease->clock_error_us = half_us;
 }
 
 static void on_renewed(void *arg, const struct pg_outcome *outcome)
@@ -42,8 +71,7 @@ static void on_renewed(void *arg, const struct pg_outcome *outcome)
         return;
     }
     lease->confirmed_us = sent_us;
-    const int64_t middle_us = sent_us + (now_mono_us() - sent_us) / 2;
-    worker->clock_us = pg_get_time(outcome->results[0], 0, 0) - middle_us;
+    set_clock(lease, sent_us, pg_get_time(outcome->results[0], 0, 0));
     run_renewed(worker->run);
     if (!lease->has_started) {
         lease->has_started = true;

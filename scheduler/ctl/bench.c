@@ -59,6 +59,7 @@ struct ask {
     const char *held;
     const char *waiting;
     const char *compare;
+    const char *due;
     bool is_quick;
 };
 
@@ -272,9 +273,11 @@ static int read_conditions(const struct ask *ask, struct bench_plan *plan)
     if (code == CTL_DONE)
         code = read_number(
             "--waiting", ask->waiting, 1, MAX_RECORDS, &plan->waiting);
-    if (code == CTL_DONE && plan->waiting > 0 && ask->dir != NULL)
+    if (code == CTL_DONE)
+        code = read_number("--due", ask->due, 1, MAX_RECORDS, &plan->due);
+    if (code == CTL_DONE && plan->waiting + plan->due > 0 && ask->dir != NULL)
         return ctl_fail(CTL_USAGE,
-            "--waiting fills the tables of a new fleet, not of --dir");
+            "--waiting and --due fill the tables of a new fleet, not of --dir");
     return code;
 }
 
@@ -320,7 +323,7 @@ static int read_hooks_plan(const struct ask *ask, struct bench_plan *plan)
     };
     if (ask->records != NULL || ask->kind != NULL || ask->phase != NULL ||
         ask->profile != NULL || ask->processes != NULL || ask->held != NULL ||
-        ask->waiting != NULL || ask->compare != NULL)
+        ask->waiting != NULL || ask->compare != NULL || ask->due != NULL)
         return ctl_fail(CTL_USAGE,
             "bench webhooks takes --rate, --slow, --quick and --dir");
     const int code =
@@ -422,6 +425,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
             &ask.held, NULL},
         {"waiting", "N", "... with so many retries that wait", &ask.waiting,
             NULL},
+        {"due", "N", "how late N retries begin that fall due at 1,000 a second",
+            &ask.due, NULL},
         {"compare", "F", "show what --json has saved in F beside this run",
             &ask.compare, NULL},
         {"profile", "F",

@@ -7,6 +7,7 @@
  *   bench.c         the command: options, fleet, verify
  *   bench_phases.c  what is measured, in which order
  *   bench_again.c   saturation under conditions that must not slow it
+ *   bench_due.c     how punctual retries are
  *   bench_profile.c where the processor time goes, as folded stacks
  *   bench_kafka.c   producer, reader, topics
  *   bench_floor.c   the loop that keeps nothing, to compare with
@@ -123,12 +124,20 @@ struct bench_plan {
     int64_t processes;   /* workers at most, 1, 2, 4, 8 */
     int64_t held_s;      /* how long a snapshot is held; 0: none */
     int64_t waiting;     /* retries; 0: none */
+    int64_t due;         /* retries that fall due, 1,000 a second; 0: none */
     const char *profile; /* file of folded stacks; NULL: none */
     int64_t hooks_rate;  /* webhooks: deliveries a second */
     int64_t hooks_s;     /* for how long, twice */
     int64_t hooks_slow;  /* slow connections, the second time */
 };
 #define BENCH_LOW_RATE 50
+
+/* From the moment a retry is due to the begin of its call. */
+struct bench_retries {
+    double p50_ms;
+    double p99_ms;
+    int64_t early; /* that began before they were due: none may */
+};
 
 struct bench {
     struct ctl ctl; /* the settings of the fleet, not of the caller */
@@ -144,9 +153,10 @@ struct bench {
     struct bench_figures kinds[BENCH_KIND_COUNT];
     double idle_cpu_percent; /* of one core: producer excepted, all ours */
     double idle_transactions;
-    int64_t repeats;  /* outcomes seen again in a later phase */
-    struct buf saved; /* the report to compare with; empty: none */
-    FILE *profile;    /* of plan.profile; NULL: none */
+    int64_t repeats;              /* outcomes seen again in a later phase */
+    struct bench_retries retries; /* if plan.due > 0 */
+    struct buf saved;             /* the report to compare with; empty: none */
+    FILE *profile;                /* of plan.profile; NULL: none */
 };
 
 /* Runs this command; its exit code, or -1 (said so). 15 words at most. */
@@ -231,13 +241,6 @@ struct bench_timing {
  * when another comes, or when none comes for 60 s. */
 int bench_load_run(struct bench *bench, const struct bench_load *load,
     struct bench_timing *timing, struct err *err) MUST_CHECK;
-
-/* One load of plan.records at once: outcomes a second. */
-int bench_saturate(struct bench *bench, enum bench_kind kind, double *rate,
-    struct err *err) MUST_CHECK;
-/* What the plan says of conditions, kind after kind. */
-int bench_again(struct bench *bench, void (*say)(void *arg, const char *what),
-    void *arg, struct err *err) MUST_CHECK;
 
 int bench_read_number(PGconn *conn, const struct pg_statement *statement,
     int64_t *value, struct err *err) MUST_CHECK;

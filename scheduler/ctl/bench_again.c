@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/time.h"
-#include "scheduler/ctl/bench.h"
+#include "scheduler/ctl/bench_again.h"
 #include "scheduler/ctl/dev_process.h"
 
 enum { MAX_WORDS = 5, ROWS_AT_ONCE = 50000, STOP_WAIT_MS = 15000 };
@@ -150,42 +150,56 @@ static int hold(struct bench *bench, struct err *err)
 
 /* -- retries that wait --------------------------------------------------------------- */
 
-static void put_rows(
-    struct buf *sql, const struct bench *bench, int64_t first, int64_t last)
+static void put_rows(struct buf *sql, const struct bench *bench,
+    const char *mark, int64_t first, int64_t last, const char *due)
 {
     buf_printf(sql,
         "with made as (insert into action (id, window_no, tenant, connector,"
         " action, fingerprint, manifest, source, request, effect)"
-        " select md5('%s' || g)::uuid, (select max(number) from action_window),"
+        " select md5('%s%s' || g)::uuid,"
+        " (select max(number) from action_window),"
         " 'bench-wait', 'bench', 'echo', decode(repeat('00', 33), 'hex'),"
         " (select digest from connector where name = 'bench'"
         "  order by number desc limit 1), 'bench:0:' || g,"
         " convert_to('{\"spec\":\"actionist/1\",\"tenant\":\"bench-wait\","
-        "\"connector\":\"bench\",\"action\":\"echo\"}', 'UTF8'), 1"
-        " from generate_series(%lld, %lld) g returning id, window_no, tenant)"
+        "\"connector\":\"bench\",\"action\":\"echo\","
+        "\"idempotency_key\":\"%s-%s-' || g || '\"}', 'UTF8'), 1"
+        " from generate_series(%lld, %lld) g)"
         " insert into waiting (id, window_no, tenant, attempt_no, reason, due,"
-        " effect, calls) select id, window_no, tenant, 1, 1, fleet_now()"
-        " + interval '1 day' + random() * interval '1 day', 1, 1 from made",
-        bench->run, (long long)first, (long long)last);
+        " effect, calls) select md5('%s%s' || g)::uuid,"
+        " (select max(number) from action_window), 'bench-wait', 1, 1, %s, 1, 1"
+        " from generate_series(%lld, %lld) g",
+        bench->run, mark, bench->run, mark, (long long)first, (long long)last,
+        bench->run, mark, due, (long long)first, (long long)last);
 }
 
-static int fill_waiting(struct bench *bench, struct err *err)
+int bench_fill_waiting(struct bench *bench, const char *mark, int64_t count,
+    const char *due, struct err *err)
 {
     struct buf sql;
     int rc = 0;
     buf_init(&sql, 4096);
-    for (int64_t done = 0; rc == 0 && done < bench->plan.waiting;
-         done += ROWS_AT_ONCE) {
-        const int64_t left = bench->plan.waiting - done;
+    for (int64_t done = 0; rc == 0 && done < count; done += ROWS_AT_ONCE) {
+        const int64_t left = count - done;
         buf_clear(&sql);
-        put_rows(&sql, bench, done + 1,
-            done + (left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE));
+        put_rows(&sql, bench, mark, done + 1,
+            done + (left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE), due);
         rc = run_sql(bench->conn, buf_str(&sql), err);
         if (rc == 0 && dev_is_interrupted())
             rc = err_set(err, ERR_PERMANENT, "INTERRUPTED", "interrupted");
     }
     buf_fini(&sql);
-    return rc == 0 ? run_sql(bench->conn, "analyze waiting", err) : -1;
+    return rc;
+}
+
+static int saturate_beside_waiting(struct bench *bench, struct err *err)
+{
+    if (bench_fill_waiting(bench, "wait", bench->plan.waiting,
+            "fleet_now() + interval '1 day' + random() * interval '1 day'",
+            err) != 0 ||
+        run_sql(bench->conn, "analyze waiting", err) != 0)
+        return -1;
+    return saturate_all(bench, BENCH_WAITING, err);
 }
 
 /* -- all of them ------------------------------------------------------------------------ */
@@ -206,9 +220,11 @@ int bench_again(struct bench *bench, void (*say)(void *arg, const char *what),
     }
     if (rc == 0 && plan->waiting > 0) {
         say(arg, "waiting retries");
-        rc = fill_waiting(bench, err);
-        if (rc == 0)
-            rc = saturate_all(bench, BENCH_WAITING, err);
+        rc = saturate_beside_waiting(bench, err);
+    }
+    if (rc == 0 && plan->due > 0) {
+        say(arg, "due retries");
+        rc = bench_due(bench, err);
     }
     return rc;
 }

@@ -5,6 +5,7 @@
 
 #include "common/time.h"
 #include "scheduler/ctl/bench.h"
+#include "scheduler/ctl/bench_again.h"
 
 enum {
     WARM_RECORDS = 400,

@@ -118,6 +118,17 @@ void bench_report_put(struct buf *report, const struct bench *bench)
     for (size_t i = 0; i < BENCH_KIND_COUNT; i++)
         if (is_measured(&bench->kinds[i]))
             put_kind(&out, bench, (enum bench_kind)i);
+    if (plan->due > 0) {
+        json_put_name(&out, "retries");
+        buf_put_char(&out, '{');
+        json_put_name(&out, "count");
+        buf_put_int(&out, plan->due);
+        put_number(&out, "p50_ms", bench->retries.p50_ms, 3);
+        put_number(&out, "p99_ms", bench->retries.p99_ms, 3);
+        json_put_name(&out, "early");
+        buf_put_int(&out, bench->retries.early);
+        buf_put_char(&out, '}');
+    }
     if (plan->has_phase[BENCH_IDLE]) {
         json_put_name(&out, "idle");
         buf_put_char(&out, '{');
@@ -252,6 +263,11 @@ void bench_report(const struct bench *bench, bool is_json)
     if (has[BENCH_SATURATION])
         print_processes(bench);
     print_conditions(bench);
+    if (bench->plan.due > 0)
+        printf("retries at 1,000/s begin %.1f ms after they are due (p50), "
+               "%.1f ms (p99); %lld early\n\n",
+            bench->retries.p50_ms, bench->retries.p99_ms,
+            (long long)bench->retries.early);
     if (has[BENCH_IDLE])
         printf("idle: %.2f %% of a core, %.1f transactions/s in Postgres\n",
             bench->idle_cpu_percent, bench->idle_transactions);

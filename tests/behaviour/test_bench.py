@@ -71,6 +71,7 @@ def test_a_quick_run_gives_the_documented_fields(work_dir):
     words = ["--profile", str(profile)] if can_sample() else []
     done = bench(work_dir, "--quick", "--records", "2000", "--json",
                  "--processes", "2", "--held", "1", "--waiting", "3000",
+                 "--due", "300",
                  *words)
     # Standard error may tell of work that takes longer than two seconds.
     assert done.returncode == 0, done.stderr
@@ -80,6 +81,10 @@ def test_a_quick_run_gives_the_documented_fields(work_dir):
     for kind in ("echo", "http", "unsafe"):
         check_kind(report[kind], report["floor"]["rate"])
     assert report["idle"]["cpu_percent"] >= 0
+    assert report["retries"]["count"] == 300
+    # The worker only guesses at the clock of Postgres, on a busy machine badly.
+    assert 0 <= report["retries"]["early"] < 300
+    assert report["retries"]["p50_ms"] <= report["retries"]["p99_ms"]
     assert report["idle"]["transactions_per_s"] >= 0
     if words:
         check_profile(profile.read_text())
