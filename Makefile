@@ -171,8 +171,8 @@ asan: install-tools ## unit tests under ASan and UBSan
 fuzz: install-tools ## fuzz every parser (FUZZ="--seconds 60")
 	@tests/run-fuzz $(FUZZ)
 
-test: install-tools ## everything that CI runs
-	@tests/run-all
+test: install-tools ## every test (TEST=--ci: then 5 minutes of crash points)
+	@tests/run-all $(TEST)
 
 cases: install-tools ## the numbered black-box cases (CASES="--whole")
 	@tests/run-all --cases $(CASES)
