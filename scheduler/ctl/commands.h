@@ -23,6 +23,7 @@ extern const struct command COMMAND_DRAIN;
 extern const struct command COMMAND_SCHEDULE;
 extern const struct command COMMAND_VERIFY;
 extern const struct command COMMAND_TOP;
+extern const struct command COMMAND_DOCTOR;
 extern const struct command COMMAND_DEV;
 extern const struct command COMMAND_BENCH;
 extern const struct command COMMAND_COMPLETION;

@@ -27,6 +27,7 @@ const struct command *const COMMANDS[] = {
     &COMMAND_SCHEDULE,
     &COMMAND_VERIFY,
     &COMMAND_TOP,
+    &COMMAND_DOCTOR,
     &COMMAND_DEV,
     &COMMAND_BENCH,
     &COMMAND_COMPLETION,

@@ -193,6 +193,8 @@ def answers(conninfo):
 
 @pytest.mark.case("PGO-06")
 def test_pgo_06_pooler_in_transaction_mode(bare, pooled):
+    said = bare.ctl("doctor", "--set", f"postgres={pooled}", check=False)
+    assert said.returncode == 4 and "(pg-pooler)" in said.stdout
     for daemon in ("producer", "worker", "scheduler"):
         done = subprocess.run(
             [str(BIN / f"actionist-{daemon}"), "--set", f"postgres={pooled}",

@@ -15,7 +15,7 @@ from local.cluster import new_space_name
 
 COMMANDS = ("migrate", "key", "connector", "webhook", "publish", "get",
             "list", "logs", "ledger", "cancel", "resolve", "pause", "resume",
-            "drain", "replay", "schedule", "verify", "top", "dev",
+            "drain", "replay", "schedule", "verify", "doctor", "top", "dev",
             "completion", "man")
 
 MANIFEST = {
