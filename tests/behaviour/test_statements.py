@@ -2,6 +2,7 @@
 """The guards of the statements: each is run on rows that it may touch and on
 rows that it must leave alone. Nothing else runs: no worker, no scheduler."""
 
+import datetime
 import uuid
 
 import psycopg
@@ -238,6 +239,27 @@ def test_due_rows_come_when_due_under_a_higher_fence(fleet, db, run, tenant):
     assert live(fleet, due) == (4, READY, None)
     assert live(fleet, early) is None
     assert [row[0] for row in run("due_expired", 1000)] == [late]
+
+
+def test_cursor_lets_one_scheduler_fire_a_tick(fleet, run, tenant):
+    schedule, action = uuid.uuid4(), uuid.uuid4()
+    at, then = (datetime.datetime(2026, 1, day, tzinfo=datetime.timezone.utc)
+                for day in (1, 2))
+
+    def fire(cursor=at):
+        return run("fire", schedule, cursor, then, 0, [at], [action], [b"{}"])
+
+    fleet.sql("insert into schedule (id, tenant, name, document, next_at,"
+              " created_at) values (%s, %s, 's', '{}', %s, %s)",
+              (schedule, tenant, at, at))
+    assert fire(then) == []
+    assert fire() == [(schedule, at, tenant, b"{}")]
+    assert fire() == [], "a second scheduler fires it too"
+    assert fleet.sql("select next_at, fired_count from schedule where id = %s",
+                     (schedule,)) == [(then, 1)]
+    fleet.sql("update schedule set state = 2 where id = %s", (schedule,))
+    assert fire(then) == [], "a paused one fires"
+    assert run("fired", [schedule], [at]) == 1
 
 
 def test_what_is_paused_goes_on_in_order_once_its_pause_is_gone(

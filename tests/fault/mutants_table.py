@@ -242,6 +242,13 @@ l.owner = $3",
           " + interval '1 min'\""),),
         STATEMENTS + "test_due_rows_come_when_due_under_a_higher_fence"),
     Mutant(
+        "fire_without_cursor",
+        "a tick fires for whoever moves the cursor of its schedule",
+        (("schema/sql_scheduler.c",
+          "between $1 and $1 and state = 1 and next_at = $2",
+          "between $1 and $1 and state = 1 and $2 is not null"),),
+        STATEMENTS + "test_cursor_lets_one_scheduler_fire_a_tick"),
+    Mutant(
         "held_goes_on",
         "what is paused goes on only once its pause is gone",
         (("schema/sql_scheduler.c", "  where h.no is not null and (select",
