@@ -165,7 +165,7 @@ def ended(fleets, authority, providers, work_dir):
     store.write_text(authority.text("old-root") + authority.text("root"))
     store.chmod(0o644)
     house = fleets(producers=0, settings={"worker": {
-        "run.ca_file": store, "egress.private_allow": "127.0.0.1"}})
+        "run.ca_file": store, "egress.private_allow": "127.0.0.1, ::1"}})
     for name, one in providers.items():
         host = "127.0.0.1" if "address" in name else "localhost"
         add_connector(house, name, {"post": flow.action("unsafe")},
