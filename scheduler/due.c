@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/time.h"
+#include "scheduler/clock_moves.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/ending.h"
 #include "scheduler/scheduler.h"
@@ -151,6 +152,8 @@ static void take(void *owner)
     due->is_busy = true;
     pg_params_clear(&due->params);
     pg_param_int4(&due->params, TAKE_ROWS);
+    pg_param_time(
+        &due->params, clock_moves_trusted_us(due->scheduler->clock_moves));
     pg_run(
         due->scheduler->work, SQL_WORK_DUE_TAKE, &due->params, on_taken, due);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * due: makes waiting rows live again when their time has come, by the clock of
- * the database alone, so never early. Rows whose deadline has passed end.
+ * due: makes waiting rows live again when their time has come by the clock of
+ * the database, and by what is known of that clock (clock_moves.h), so never
+ * early. Rows whose deadline has passed end.
  * Any number of schedulers may do this side by side: rows that one has locked
  * are skipped by the others.
  */

@@ -10,6 +10,7 @@
 
 #include "common/log.h"
 #include "scheduler/audit.h"
+#include "scheduler/clock_moves.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/door.h"
 #include "scheduler/due.h"
@@ -129,6 +130,7 @@ static void close_all(struct scheduler *scheduler)
     ticks_close(scheduler->ticks);
     ending_close(scheduler->ending);
     dispatch_close(scheduler->dispatch);
+    clock_moves_close(scheduler->clock_moves);
     loop_fini(&scheduler->loop);
     conf_free(scheduler->conf);
 }
@@ -165,6 +167,7 @@ static int open_all(struct scheduler *scheduler, struct err *err)
             .statements = SQL_WORK,
             .statement_count = SQL_WORK_COUNT,
             .are_plans_pinned = true});
+    scheduler->clock_moves = clock_moves_open(scheduler);
     scheduler->dispatch = dispatch_open(scheduler);
     scheduler->ending = ending_open(scheduler);
     scheduler->due = due_open(scheduler);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "scheduler/clock_moves.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/due.h"
 #include "scheduler/held.h"
@@ -20,7 +21,19 @@ struct pulse {
     struct pg *pg;
     struct loop_timer *timer;
     bool is_looking;
+    int64_t before_us; /* when the look began */
 };
+
+static void show_clock(const struct pulse *pulse, const PGresult *rows)
+{
+    clock_moves_look(pulse->scheduler->clock_moves,
+        &(struct dbclock_look){
+            .before_us = pulse->before_us,
+            .after_us = now_mono_us(),
+            .wall_us = pg_get_time(rows, 0, PULSE_CLOCK),
+            .moved_us = pg_get_int(rows, 0, PULSE_MOVED_US),
+        });
+}
 
 static void on_look(void *arg, const struct pg_outcome *outcome)
 {
@@ -39,6 +52,7 @@ static void on_look(void *arg, const struct pg_outcome *outcome)
     if (pg_rows(rows) == 0 || !pg_is_up(scheduler->work)) {
         return;
     }
+    show_clock(pulse, rows);
     dispatch_look(scheduler->dispatch, pg_get_int(rows, 0, PULSE_UNTAKEN),
         pg_get_int(rows, 0, PULSE_UNTAKEN_AGE_US));
     due_look(scheduler->due, pg_get_int(rows, 0, PULSE_NEXT_DUE_US));
@@ -55,6 +69,7 @@ static void look(void *owner)
     struct pulse *pulse = owner;
     if (pg_is_up(pulse->pg) && !pulse->is_looking) {
         pulse->is_looking = true;
+        pulse->before_us = now_mono_us();
         pg_run(pulse->pg, SQL_PULSE_LOOK, NULL, on_look, pulse);
     }
 }

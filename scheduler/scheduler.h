@@ -13,6 +13,7 @@
 #include "common/pg.h"
 
 struct audit;
+struct clock_moves;
 struct dispatch;
 struct door;
 struct due;
@@ -32,6 +33,7 @@ struct scheduler {
     struct pg *work; /* for everything that writes, but the relay */
     struct kafka_producer *producer;
     struct relay *relay;
+    struct clock_moves *clock_moves;
     struct dispatch *dispatch;
     struct ending *ending;
     struct due *due;

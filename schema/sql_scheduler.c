@@ -107,7 +107,9 @@ const struct pg_statement SQL_PULSE[SQL_PULSE_COUNT] = {
         " firing as (select coalesce((select extract(epoch from fleet_now()"
         "   - since) * 1000000 from schedule_firing order by since limit 1),"
         "   -1)::int8 as age_us)"
-        " select server.name, next.due_us, untaken.rows, untaken.age_us,"
+        " select fleet_now(), (select moved_us from fleet_clock"
+        "   where number = 1), server.name, next.due_us, untaken.rows, "
+        "untaken.age_us,"
         "  exists (select from waiting where reason = 5)"
         "  or exists (select from waiting where reason in (4, 5)"
         "   and deadline <= fleet_now()),"
@@ -120,11 +122,34 @@ const struct pg_statement SQL_PULSE[SQL_PULSE_COUNT] = {
         0, {0}},
 };
 
+const struct pg_statement SQL_CLOCK[SQL_CLOCK_COUNT] = {
+    [SQL_CLOCK_PATIENCE] = {"clock_patience", "set local lock_timeout = '5s'",
+        0, {0}},
+    [SQL_CLOCK_LOCK] = {"clock_lock", "lock table waiting in share mode", 0,
+        {0}},
+    /* The sum of moves as it was, by how many us, and the times of dbclock.h:
+     * of a step back, what was written since is not later than now. Only waits
+     * that were measured; a time that somebody named stays what it is. */
+    [SQL_CLOCK_MOVE] = {"clock_move",
+        "with moved as (update fleet_clock set moved_us = moved_us + $2,"
+        "   moves = moves + 1, moved_at = fleet_now()"
+        "  where number = 1 and moved_us = $1 returning number),"
+        " rows as (update waiting w"
+        "   set due = w.due + $2 * interval '1 microsecond',"
+        "   since = w.since + $2 * interval '1 microsecond' from moved"
+        "  where w.reason in (1, 2, 3, 6)"
+        "  and (w.since <= $3 or w.since > greatest($4, fleet_now()))"
+        "  returning w.id)"
+        " select (select count(*) from moved) > 0, (select count(*) from rows)",
+        4, {PG_INT8, PG_INT8, PG_TIMESTAMPTZ, PG_TIMESTAMPTZ}},
+};
+
 /* `id between x and x`: see the note in sql_worker.c. */
 const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
-    /* rows at most */
+    /* rows at most, and a time that the clock has surely reached (dbclock.h) */
     [SQL_WORK_DUE_TAKE] = {"due_take",
-        "with picked as (select id from waiting where due <= fleet_now()"
+        "with picked as (select id from waiting"
+        "   where due <= least(fleet_now(), $2)"
         "   and " IS_TIMED " and (deadline is null or deadline > fleet_now())"
         "   order by due limit $1 for update skip locked),"
         " gone as (delete from waiting w using picked p"
@@ -137,7 +162,7 @@ const struct pg_statement SQL_WORK[SQL_WORK_COUNT] = {
         "  deaths, is_effect_unknown, deadline, started_at, replay_id,"
         "  root_id from gone"
         " returning id, tenant, attempt_no",
-        1, {PG_INT4}},
+        2, {PG_INT4, PG_TIMESTAMPTZ}},
     [SQL_WORK_DUE_NEXT] = {"due_next", "select " NEXT_DUE_US, 0, {0}},
     /* rows at most */
     [SQL_WORK_DUE_EXPIRED] = {"due_expired",

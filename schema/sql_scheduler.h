@@ -62,6 +62,8 @@ extern const struct pg_statement SQL_PULSE[SQL_PULSE_COUNT];
 
 /* Columns of SQL_PULSE_LOOK: one row a living worker, or one row without. */
 enum pulse_column {
+    PULSE_CLOCK,          /* what the database's clock shows */
+    PULSE_MOVED_US,       /* the sum of what waits were moved by */
     PULSE_SERVER,         /* changes when the server restarted or failed over */
     PULSE_NEXT_DUE_US,    /* from now; negative: overdue */
     PULSE_UNTAKEN,        /* live rows that nobody has taken */
@@ -72,6 +74,21 @@ enum pulse_column {
     PULSE_BOOT_ID,
     PULSE_IS_HELD,
     PULSE_IS_EXPIRED
+};
+
+/* After a step of the database's clock. The first two are one transaction:
+ * whatever was under way on waiting has ended once they have. */
+enum sql_clock {
+    SQL_CLOCK_PATIENCE,
+    SQL_CLOCK_LOCK,
+    SQL_CLOCK_MOVE, /* columns: enum clock_column */
+    SQL_CLOCK_COUNT
+};
+extern const struct pg_statement SQL_CLOCK[SQL_CLOCK_COUNT];
+
+enum clock_column {
+    CLOCK_IS_MOVED, /* false: somebody else was first */
+    CLOCK_ROWS
 };
 
 /* On the connection for everything that moves rows. */

@@ -230,10 +230,11 @@ def seconds_of(house, double):
 
 
 FETCHES = 100
+FUTURE = datetime.datetime(2100, 1, 1, tzinfo=datetime.timezone.utc)
 FETCH_MS = 100
 DEAD = ("select coalesce(sum(n_dead_tup), 0)::int8 from pg_stat_user_tables"
         " where relname in ('live', 'waiting')")
-FETCHED = {"pulse_look": (), "due_next": (), "due_take": (200,),
+FETCHED = {"pulse_look": (), "due_next": (), "due_take": (200, FUTURE),
            "due_expired": (200,), "held_take": (200,), "orphans": ()}
 
 

@@ -233,6 +233,7 @@ RIGHTS = {
     "action": "SI", "outcome": "SI", "ledger": "SI",
     "live": "SIUD", "waiting": "SIUD", "reservation": "SID",
     "worker": "SIU", "relay_checkpoint": "SIU",
+    "fleet_clock": "SU",
     "action_window": "S", "api_key": "S", "connector": "S", "migration": "S",
     "webhook_source": "S", "ledger_keep": "S", "pause": "S", "drain": "S",
     "resolution": "SI",

@@ -15,6 +15,8 @@ READY, BEGUN = 1, 2
 SUCCEEDED = 1
 UNSAFE = 3
 DEAD = 3
+PAST = datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
+FUTURE = datetime.datetime(2100, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +237,7 @@ def test_due_rows_come_when_due_under_a_higher_fence(fleet, db, run, tenant):
     early, _ = rows.add_waiting(db, tenant, "fleet_now() + interval '5 s'")
     late, _ = rows.add_waiting(db, tenant, "fleet_now()",
                                deadline="2020-01-01T00:00:00Z")
-    assert run("due_take", 1000) == [(due, tenant, 4)]
+    assert run("due_take", 1000, FUTURE) == [(due, tenant, 4)]
     assert live(fleet, due) == (4, READY, None)
     assert live(fleet, early) is None
     assert [row[0] for row in run("due_expired", 1000)] == [late]
@@ -262,6 +264,54 @@ def test_cursor_lets_one_scheduler_fire_a_tick(fleet, run, tenant):
     assert run("fired", [schedule], [at]) == 1
 
 
+def test_nothing_is_taken_by_a_time_that_the_clock_only_jumped_to(
+        fleet, db, run, tenant):
+    due, at = rows.add_waiting(db, tenant, "fleet_now()")
+
+    def known(seconds):
+        return datetime.datetime.fromtimestamp(
+            at + seconds, datetime.timezone.utc)
+
+    assert run("due_take", 100, known(-0.001)) == []
+    assert run("due_take", 100, known(0.001)) == [(due, tenant, 2)]
+
+
+def test_waits_are_moved_once_and_only_those_of_before(
+        fleet, db, run, tenant):
+    def wait(since, **columns):
+        action, _ = rows.add_waiting(
+            db, tenant, "'2100-01-01 00:00Z'", **columns)
+        db.execute("update waiting set since = %s where id = %s",
+                   (FUTURE + hours(since), action))
+        return action
+
+    def hours(count):
+        return datetime.timedelta(hours=count)
+
+    def seen():
+        return {action: ((due - FUTURE) / hours(1), (since - FUTURE) / hours(1))
+                for action, due, since in fleet.sql(
+                    "select id, due, since from waiting where tenant = %s",
+                    (tenant,))}
+
+    old, new, future = wait(-2), wait(-1), wait(1)
+    named = wait(-2, reason=7)
+    moved = fleet.sql("select moved_us from fleet_clock")[0][0]
+    hour_us = 3600 * 10**6
+    for expected in ((True, 2), (False, 0)):
+        assert run("clock_move", moved, hour_us, FUTURE + hours(-2),
+                   FUTURE) == [expected]
+        assert seen() == {old: (1, -1), new: (0, -1), future: (1, 2),
+                          named: (0, -2)}
+    assert fleet.sql("select moved_us from fleet_clock") == [
+        (moved + hour_us,)]
+    # What lies ahead of the database's clock itself is of before a step back.
+    assert run("clock_move", moved + hour_us, -hour_us, PAST, PAST) == [
+        (True, 3)]
+    assert run("clock_move", moved, hour_us, PAST, FUTURE + hours(9)) == [
+        (True, 0)]
+
+
 def test_what_is_paused_goes_on_in_order_once_its_pause_is_gone(
         fleet, db, run, tenant):
     def pause():
@@ -280,7 +330,7 @@ def test_what_is_paused_goes_on_in_order_once_its_pause_is_gone(
     late = wait(stays, 1, deadline="2020-01-01T00:00:00Z")
     assert run("held_take", 100) == []
     fleet.sql("delete from pause where number = %s", (gone,))
-    assert run("due_take", 100) == []
+    assert run("due_take", 100, FUTURE) == []
     assert run("held_take", 2) == [(ids[1], tenant, 3), (ids[2], tenant, 3)]
     assert run("held_take", 100) == [(ids[0], tenant, 3)]
     assert live(fleet, ids[0]) == (3, READY, None)

@@ -237,10 +237,17 @@ l.owner = $3",
         "retry_before_due",
         "nothing is tried again before it is due",
         (("schema/sql_scheduler.c",
-          "select id from waiting where due <= fleet_now()\"",
-          "select id from waiting where due <= fleet_now()"
-          " + interval '1 min'\""),),
+          "where due <= least(fleet_now(), $2)\"",
+          "where due <= fleet_now() + interval '1 min' and $2 is not null\""),),
         STATEMENTS + "test_due_rows_come_when_due_under_a_higher_fence"),
+    Mutant(
+        "clock_believed",
+        "nothing is tried again by a time that the clock only jumped to",
+        (("schema/sql_scheduler.c",
+          "where due <= least(fleet_now(), $2)\"",
+          "where due <= greatest(fleet_now(), $2 - interval '999 years')\""),),
+        STATEMENTS
+        + "test_nothing_is_taken_by_a_time_that_the_clock_only_jumped_to"),
     Mutant(
         "fire_without_cursor",
         "a tick fires for whoever moves the cursor of its schedule",

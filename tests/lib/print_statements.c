@@ -32,6 +32,7 @@ int main(void)
     print(SQL_WINDOW, SQL_WINDOW_COUNT);
     print(SQL_REPLAY, SQL_REPLAY_COUNT);
     print(SQL_PULSE, SQL_PULSE_COUNT);
+    print(SQL_CLOCK, SQL_CLOCK_COUNT);
     print(SQL_RESERVE, SQL_RESERVE_COUNT);
     print(SQL_LOOK, SQL_LOOK_COUNT);
     return 0;
