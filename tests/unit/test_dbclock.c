@@ -62,7 +62,7 @@ static void a_step_ahead_moves_what_is_older(void **state)
     assert_false(take(&dbclock, 1000, 0, 0, &step));
     const int64_t before_us = dbclock_trusted_us(&dbclock, 2000 * US_PER_MS);
     assert_true(take(&dbclock, 1200, HOUR_US, 0, &step));
-    assert_in_range(step.by_us - HOUR_US, 0, 2 * 2 * US_PER_MS + US_PER_MS);
+    assert_in_range(step.by_us - HOUR_US, 0, 5 * US_PER_MS);
     /* Between what both clocks can have shown. */
     assert_true(step.old_until_us > OFFSET_US + HOUR_US / 2);
     assert_true(step.old_until_us < OFFSET_US + HOUR_US + 999 * US_PER_MS);
@@ -84,7 +84,7 @@ static void a_step_back_moves_what_is_surely_older(void **state)
     struct dbclock_step step;
     assert_false(take(&dbclock, 1000, 0, 0, &step));
     assert_true(take(&dbclock, 1200, -HOUR_US, 0, &step));
-    assert_in_range(step.by_us + HOUR_US, 0, 2 * 2 * US_PER_MS + US_PER_MS);
+    assert_in_range(step.by_us + HOUR_US, 0, 5 * US_PER_MS);
     assert_true(step.old_until_us < OFFSET_US - HOUR_US + 999 * US_PER_MS);
     assert_true(step.new_until_us >= OFFSET_US - HOUR_US + 1200 * US_PER_MS);
     assert_true(step.new_until_us < OFFSET_US + 1000 * US_PER_MS);
